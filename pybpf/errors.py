@@ -1,0 +1,128 @@
+"""The one error tree, and diagnostics: messages that know their place in a source."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pybpf.source import Span
+
+
+class Severity(StrEnum):
+    """How bad a diagnostic is; only errors stop a compile."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """A message about a span of source text, with optional hints that say what to change."""
+
+    message: str
+    span: Span | None = None
+    hints: tuple[str, ...] = ()
+    severity: Severity = Severity.ERROR
+
+    def render(self) -> str:
+        """Return the message with its place, the source line, a caret line and the hints."""
+        if self.span is None:
+            lines = [f"{self.severity}: {self.message}"]
+        else:
+            source = self.span.source
+            number, column = source.position(self.span.start)
+            text = source.line(number)
+            lines = [f"{source.name}:{number}:{column}: {self.severity}: {self.message}"]
+            if text.strip():
+                shown, caret = _excerpt(text, column - 1, self.span.end - self.span.start)
+                lines += [f"    {shown}", f"    {caret}"]
+        lines += [f"  hint: {hint}" for hint in self.hints]
+        return "\n".join(lines)
+
+
+_EXCERPT = 160
+
+
+def _excerpt(text: str, start: int, length: int) -> tuple[str, str]:
+    """Return a printable window of ``text`` around a column, and its caret line."""
+    first = max(0, start - _EXCERPT // 2) if len(text) > _EXCERPT else 0
+    window = text[first : first + _EXCERPT]
+    shown = "".join(ch if ch.isprintable() or ch == "\t" else "\N{REPLACEMENT CHARACTER}" for ch in window)
+    pad = "".join("\t" if ch == "\t" else " " for ch in shown[: start - first])
+    return shown, pad + "^" * max(1, min(length, len(window) - (start - first)))
+
+
+class PybpfError(Exception):
+    """The root of every error that pybpf raises on purpose."""
+
+
+class SourceError(PybpfError):
+    """A fault in a text that a person wrote; ``diagnostics`` says where and what to do."""
+
+    def __init__(self, diagnostics: Diagnostic | Sequence[Diagnostic]) -> None:
+        self.diagnostics: tuple[Diagnostic, ...] = (
+            (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
+        )
+        super().__init__("\n".join(d.render() for d in self.diagnostics))
+
+
+class LexError(SourceError):
+    """A character sequence that is no token."""
+
+
+class ParseError(SourceError):
+    """Tokens that form no script."""
+
+
+class ScriptTypeError(SourceError):
+    """A script whose names or types do not fit; holds every fault found."""
+
+
+class AssemblyError(SourceError):
+    """Assembler text that names no valid instruction."""
+
+
+class EncodingError(PybpfError):
+    """Bytes or fields that are no valid instruction; ``index`` counts 8-byte slots or instructions."""
+
+    def __init__(self, index: int, reason: str) -> None:
+        self.index = index
+        self.reason = reason
+        super().__init__(f"instruction {index}: {reason}")
+
+
+class TargetError(PybpfError):
+    """A target (a live machine or a snapshot) that lacks what was asked of it."""
+
+
+class EventError(PybpfError):
+    """Record bytes that do not fit their schema; ``path`` says where."""
+
+
+class VmFault(PybpfError):
+    """An invalid action of a program in the VM; ``pc`` is the index of the instruction."""
+
+    def __init__(self, pc: int, insn: str, reason: str) -> None:
+        self.pc = pc
+        self.insn = insn
+        self.reason = reason
+        super().__init__(f"{pc}: {insn}: {reason}")
+
+
+class KernelError(PybpfError, OSError):
+    """A refusal by the kernel: ``errno``, what was attempted, and the kernel's own log if any."""
+
+    def __init__(
+        self, errno: int, action: str, *, log: str = "", hints: Sequence[str] = ()
+    ) -> None:
+        self.action = action
+        self.log = log
+        self.hints = tuple(hints)
+        OSError.__init__(self, errno, os.strerror(errno))
+
+    def __str__(self) -> str:
+        lines = [f"{self.action}: {self.strerror} (errno {self.errno})"]
+        lines += [f"  hint: {hint}" for hint in self.hints]
+        return "\n".join(lines)

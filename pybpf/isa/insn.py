@@ -1,0 +1,87 @@
+"""Instructions and programs as values; jumps and maps are named until they are encoded or loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from pybpf.isa.abi import AttachType, ProgType
+from pybpf.isa.table import OPS, OpSpec
+
+R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10 = range(11)
+STACK_SIZE = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Insn:
+    """One instruction; ``lddw`` is one although it takes two slots.
+
+    ``imm`` is signed: 32 bits, or 64 for ``lddw``. A ``lddw_map_value`` (or ``_map_idx_value``)
+    holds the map's descriptor in the low and the byte offset into the value in the high 32 bits.
+    ``symbol`` names what the instruction refers to: the label a jump goes to, the subprogram a
+    local call enters, or the map a ``lddw_map_fd`` loads; the number it stands for is filled in
+    when the program is encoded (labels) or loaded (maps).
+    """
+
+    op: OpSpec
+    dst: int = 0
+    src: int = 0
+    off: int = 0
+    imm: int = 0
+    symbol: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LineInfo:
+    """The source line that the instructions from ``index`` on come from; ``index`` counts Insns."""
+
+    index: int
+    file: str
+    line: int
+    column: int
+    text: str
+
+
+def _no_labels() -> Mapping[str, int]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A sequence of instructions and what the kernel must know to load it.
+
+    ``labels`` maps a name to the index (counting Insns, not slots) it stands before. Entry points
+    of subprograms are labels that a ``call_local`` names.
+    """
+
+    insns: tuple[Insn, ...]
+    labels: Mapping[str, int] = field(default_factory=_no_labels)
+    name: str = ""
+    prog_type: ProgType = ProgType.UNSPEC
+    expected_attach_type: AttachType | None = None
+    licence: str = "GPL"
+    lines: tuple[LineInfo, ...] = ()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, byteorder: str = "little") -> Program:
+        """Decode raw instructions; jumps get labels ``L1``, ``L2``… in order of their targets.
+
+        Raises EncodingError where a slot holds no valid instruction.
+        """
+        from pybpf.isa.encoding import decode  # noqa: PLC0415 - the verb that builds this noun
+
+        return decode(data, byteorder)
+
+    def __bytes__(self) -> bytes:
+        """Encode little-endian; raises EncodingError for a field that does not fit."""
+        from pybpf.isa.encoding import encode  # noqa: PLC0415 - the verb that reads this noun
+
+        return encode(self, "little")
+
+
+def insn(
+    name: str, dst: int = 0, src: int = 0, off: int = 0, imm: int = 0, symbol: str | None = None
+) -> Insn:
+    """Return the instruction of the table row called ``name`` (KeyError where there is none)."""
+    return Insn(OPS[name], dst, src, off, imm, symbol)
