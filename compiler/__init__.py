@@ -1,0 +1,1 @@
+"""The ply compiler: script text and a Target in, a CompiledScript out."""

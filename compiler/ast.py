@@ -1,0 +1,154 @@
+"""The syntax tree of a ply script, as the parser makes it; spans do not take part in equality."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pybpf.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """An integer literal; the value is below 2**64."""
+
+    value: int
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class String:
+    """A string literal, escapes resolved; text beyond ASCII is UTF-8."""
+
+    value: bytes
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """An identifier, or a ``$name`` (the dollar is part of ``name``)."""
+
+    name: str
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """``name(args)``."""
+
+    name: Name
+    args: tuple[Expr, ...]
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """``name[keys]``: an element of a map (``name`` of an aggregation begins with ``@``)."""
+
+    name: Name
+    keys: tuple[Expr, ...]
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """``object.name`` or ``object->name`` (``arrow``)."""
+
+    object: Expr
+    name: Name
+    arrow: bool
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unary:
+    """A prefix operator: ``* - ~ !``."""
+
+    op: str
+    operand: Expr
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Binary:
+    """An infix operator; ``op`` is as written."""
+
+    op: str
+    left: Expr
+    right: Expr
+    op_span: Span = field(compare=False, repr=False)
+    span: Span = field(compare=False, repr=False)
+
+
+Expr = Number | String | Name | Call | Index | Member | Unary | Binary
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """``{ statements }``."""
+
+    body: tuple[Stmt, ...]
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """``if (condition) then [else otherwise]``."""
+
+    condition: Expr
+    then: Stmt
+    otherwise: Stmt | None
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """``return;``: leave the probe."""
+
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """``delete map[keys];``."""
+
+    target: Index
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """``map[keys] = value;``, for maps and aggregations alike."""
+
+    target: Index
+    value: Expr
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ExprStmt:
+    """``expression;``."""
+
+    expr: Expr
+    span: Span = field(compare=False, repr=False)
+
+
+Stmt = Block | If | Return | Delete | Assign | ExprStmt
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """One clause. ``spec`` is the probe specification as written, such as ``kprobe:vfs_*``."""
+
+    spec: str
+    predicate: Expr | None
+    body: Stmt
+    spec_span: Span = field(compare=False, repr=False)
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """All clauses in order."""
+
+    probes: tuple[Probe, ...]
+    span: Span = field(compare=False, repr=False)

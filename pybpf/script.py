@@ -1,0 +1,183 @@
+"""What the compiler hands on: programs, the maps they need, the records they emit.
+
+A CompiledScript is plain data. It is a function of the script's text and the Target, holds no file
+descriptors, and is read by the loader, the VM, the record decoder and the object writer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pybpf.isa.abi import MapType
+from pybpf.isa.insn import Program
+from pybpf.source import Source
+from pybpf.types import Struct, Type
+
+
+class MapRole(StrEnum):
+    """What a map is for. The first four belong to the script, the others to the run time."""
+
+    MAP = "map"
+    COUNT = "count"
+    SUM = "sum"
+    QUANTIZE = "quantize"
+    EVENTS = "events"
+    LOST = "lost"
+    SCRATCH = "scratch"
+    STACKS = "stacks"
+    ZERO = "zero"
+
+
+@dataclass(frozen=True, slots=True)
+class MapSpec:
+    """A map a script needs. Sizes in bytes; ``value_size`` is that of one CPU's value.
+
+    ``name`` is the script's (``@``, ``@reads``, ``start``) or, for the run time's own, begins with
+    a dot. ``key`` is a Struct of the key fields (named ``0``, ``1``…) for a script's map, None else.
+    ``value`` is what one entry means to the reader: the element type of a MAP, u64 of COUNT, u64 or
+    s64 of SUM; for QUANTIZE the type of the argument (decides labels), stored as ``bits`` u64 buckets.
+    ``failures`` is the index of this map's counter in the LOST map (None: it cannot fail).
+    """
+
+    name: str
+    role: MapRole
+    type: MapType
+    key_size: int
+    value_size: int
+    max_entries: int
+    flags: int = 0
+    key: Struct | None = None
+    value: Type | None = None
+    failures: int | None = None
+
+    @property
+    def buckets(self) -> int:
+        """How many buckets a QUANTIZE map's value has."""
+        return self.value_size // 8
+
+
+class EventKind(StrEnum):
+    """What a record asks user space to do."""
+
+    PRINT = "print"
+    PRINTF = "printf"
+    EXIT = "exit"
+    CLEAR = "clear"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldArg:
+    """An argument that travels in the record: the field of the payload with that name."""
+
+    field: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConstArg:
+    """An argument known when the script was compiled; it does not travel."""
+
+    value: int | bytes
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class MapArg:
+    """A whole map, printed from user space."""
+
+    name: str
+
+
+EventArg = FieldArg | ConstArg | MapArg
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A literal piece of a printf format."""
+
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """One ``%`` conversion: flags, width, precision (None: not given) and conversion letter."""
+
+    flags: str
+    width: int | None
+    precision: int | None
+    letter: str
+
+
+@dataclass(frozen=True, slots=True)
+class EventSchema:
+    """The layout and meaning of one kind of record.
+
+    A record begins with a u32, the schema's ``id`` (its index in CompiledScript.events), in the
+    byte order of the target. ``payload`` offsets count from the start of the record, the first is at
+    least 4; the payload's size is the record's whole size, a multiple of 8. ``format`` belongs to PRINTF: the Conversions take ``args`` in order.
+    A CLEAR has one MapArg.
+    """
+
+    id: int
+    kind: EventKind
+    payload: Struct
+    args: tuple[EventArg, ...] = ()
+    format: tuple[Text | Conversion, ...] = ()
+
+
+class Provider(StrEnum):
+    """What makes a probe fire."""
+
+    BEGIN = "BEGIN"
+    END = "END"
+    KPROBE = "kprobe"
+    KRETPROBE = "kretprobe"
+    TRACEPOINT = "tracepoint"
+    INTERVAL = "interval"
+    PROFILE = "profile"
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFunction:
+    """A place in kernel text: a symbol plus a byte offset, or (no symbol) an absolute address."""
+
+    symbol: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeSpec:
+    """One clause, compiled, and where it is to be attached.
+
+    ``spec`` is as written. By provider: ``functions`` of a k(ret)probe, all that a glob matched
+    (``glob``); ``tracepoint`` as ``category/event``; ``period`` in nanoseconds of an interval;
+    ``frequency`` in Hz and ``cpu`` (None: all) of a profile.
+    """
+
+    provider: Provider
+    spec: str
+    program: Program
+    functions: tuple[KernelFunction, ...] = ()
+    glob: bool = False
+    tracepoint: str = ""
+    period: int = 0
+    frequency: int = 0
+    cpu: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledScript:
+    """Everything a run needs. ``probes`` are in the order of the text, as BEGINs and ENDs run."""
+
+    source: Source
+    arch: str
+    probes: tuple[ProbeSpec, ...]
+    maps: tuple[MapSpec, ...]
+    events: tuple[EventSchema, ...]
+
+    def map(self, name: str) -> MapSpec:
+        """Return the map called ``name``; raises KeyError."""
+        for spec in self.maps:
+            if spec.name == name:
+                return spec
+        raise KeyError(name)

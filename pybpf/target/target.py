@@ -1,0 +1,56 @@
+"""Target: everything a compile or a verdict depends on, from the live machine or a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from pybpf.target.arch import Arch
+from pybpf.tracefs.format import EventFormat
+
+
+class Symbols(Protocol):
+    """The kernel's symbol table."""
+
+    def resolve(self, address: int) -> tuple[str, int] | None:
+        """Return the (symbol, offset) an address lies in, or None."""
+
+    def addresses(self, name: str) -> Sequence[int]:
+        """Return every address of the text symbol ``name`` (several where it is ambiguous)."""
+
+
+class Target(Protocol):
+    """What the compiler may ask. Everything is read when first asked for, and kept."""
+
+    @property
+    def arch(self) -> Arch:
+        """Registers and calling convention."""
+
+    @property
+    def release(self) -> str:
+        """The kernel release, such as ``6.12.117+deb13-amd64``."""
+
+    @property
+    def cpus(self) -> int:
+        """The number of possible CPUs."""
+
+    @property
+    def features(self) -> frozenset[str]:
+        """What the kernel's BPF can do, by the names in ``target.features``."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What ``$name`` stands for in a script."""
+
+    @property
+    def symbols(self) -> Symbols:
+        """The kernel's symbols."""
+
+    def event_names(self) -> Sequence[str]:
+        """Return all tracepoints as ``category/event``, sorted; raises TargetError without any."""
+
+    def event_format(self, name: str) -> EventFormat:
+        """Return the format of tracepoint ``category/event``; raises TargetError if unknown."""
+
+    def functions(self) -> Sequence[str]:
+        """Return the names of the functions a kprobe may be put on, sorted, without repeats."""
