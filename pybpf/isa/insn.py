@@ -69,13 +69,13 @@ class Program:
 
         Raises EncodingError where a slot holds no valid instruction.
         """
-        from pybpf.isa.encoding import decode  # noqa: PLC0415 - the verb that builds this noun
+        from pybpf.isa.encoding import decode
 
         return decode(data, byteorder)
 
     def __bytes__(self) -> bytes:
         """Encode little-endian; raises EncodingError for a field that does not fit."""
-        from pybpf.isa.encoding import encode  # noqa: PLC0415 - the verb that reads this noun
+        from pybpf.isa.encoding import encode
 
         return encode(self, "little")
 
