@@ -22,6 +22,8 @@ class Show(StrEnum):
     HEX = "hex"
     SYMBOL = "symbol"
     STACK = "stack"
+    BYTES = "bytes"
+    """A char array of ``mem()``: text where it is printable and ends in NUL, else a hexdump."""
 
 
 class Space(StrEnum):
