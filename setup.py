@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import sysconfig
+
+from setuptools import setup
+
+# One wheel for CPython 3.11 and later; a free-threaded CPython has no stable ABI to build for.
+STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")
+
+setup(
+    packages=[
+        "pybpf",
+        "pybpf.btf",
+        "pybpf.cli",
+        "pybpf.compiler",
+        "pybpf.events",
+        "pybpf.isa",
+        "pybpf.kernel",
+        "pybpf.output",
+        "pybpf.target",
+        "pybpf.testing",
+        "pybpf.tracefs",
+        "pybpf.vm",
+    ],
+    # pybpf/compiler is a symbolic link; naming the real folder ships its files once.
+    package_dir={"pybpf": "pybpf", "pybpf.compiler": "compiler"},
+    package_data={"pybpf": ["_bpf_syscall.pyi", "py.typed"]},
+    cffi_modules=["src/ffi_build.py:ffi"],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if STABLE_ABI else {},
+)
