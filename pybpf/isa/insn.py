@@ -1,10 +1,11 @@
-"""Instructions and programs as values; jumps and maps are named until they are encoded or loaded."""
+"""Instructions and programs as values; jumps and maps are named until encoded or loaded."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Literal
 
 from pybpf.isa.abi import AttachType, ProgType
 from pybpf.isa.table import OPS, OpSpec
@@ -12,16 +13,26 @@ from pybpf.isa.table import OPS, OpSpec
 R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10 = range(11)
 STACK_SIZE = 512
 
+ByteOrder = Literal["little", "big"]
+
 
 @dataclass(frozen=True, slots=True)
 class Insn:
     """One instruction; ``lddw`` is one although it takes two slots.
 
+    Fields that the row fixes or does not use are 0 here: the ``off`` 1 that makes a division
+    signed on the wire belongs to the row (see ``table.FREE_FIELDS``).
+
     ``imm`` is signed: 32 bits, or 64 for ``lddw``. A ``lddw_map_value`` (or ``_map_idx_value``)
-    holds the map's descriptor in the low and the byte offset into the value in the high 32 bits.
-    ``symbol`` names what the instruction refers to: the label a jump goes to, the subprogram a
-    local call enters, or the map a ``lddw_map_fd`` loads; the number it stands for is filled in
-    when the program is encoded (labels) or loaded (maps).
+    holds the map's descriptor (or index) in the low and the byte offset into the value in the high
+    32 bits; a ``lddw_btf_id`` the type id in the low and the descriptor of the BTF object in the
+    high ones; a ``lddw_func`` a signed distance of 32 bits, as ``call_local`` does.
+
+    ``symbol`` names what the instruction refers to: the label a jump goes to, the subprogram that a
+    ``call_local`` or a ``lddw_func`` names, or the map that a ``lddw_map_…`` loads; the number it
+    stands for is filled in when the program is encoded (labels) or loaded (maps). A jump without a
+    symbol holds the distance itself: slots from the one after it (for ``lddw_func``, after its
+    first).
     """
 
     op: OpSpec
@@ -52,7 +63,8 @@ class Program:
     """A sequence of instructions and what the kernel must know to load it.
 
     ``labels`` maps a name to the index (counting Insns, not slots) it stands before. Entry points
-    of subprograms are labels that a ``call_local`` names.
+    of subprograms are labels that a ``call_local`` or a ``lddw_func`` names. Names are letters,
+    digits and ``_.$@``, and do not begin with a digit.
     """
 
     insns: tuple[Insn, ...]
@@ -64,8 +76,8 @@ class Program:
     lines: tuple[LineInfo, ...] = ()
 
     @classmethod
-    def from_bytes(cls, data: bytes, byteorder: str = "little") -> Program:
-        """Decode raw instructions; jumps get labels ``L1``, ``L2``… in order of their targets.
+    def from_bytes(cls, data: bytes, byteorder: ByteOrder = "little") -> Program:
+        """Decode raw instructions; see ``encoding.decode``.
 
         Raises EncodingError where a slot holds no valid instruction.
         """

@@ -11,7 +11,8 @@ nothing else spells an opcode. The opcode byte is divided by class:
 
 ``s`` is 0 where the second operand is ``imm`` and 1 where it is ``src``. Some operations share an
 opcode byte and are told apart by a fixed ``off``, ``imm`` or ``src`` field (``sdiv`` is ``div``
-with off 1). Source: RFC 9669 sections 3 to 5, and include/uapi/linux/bpf.h for the rows whose
+with off 1). ``FREE_FIELDS`` says which fields carry operands; every other field is fixed by the row
+or must be zero. Source: RFC 9669 sections 3 to 5, and include/uapi/linux/bpf.h for the rows whose
 group is ``LINUX``.
 """
 
@@ -53,7 +54,7 @@ class Form(Enum):
 
 
 class Effect(StrEnum):
-    """What an operation computes; ``isa.semantics`` gives each its function on unsigned integers."""
+    """What an operation computes; ``isa.semantics`` holds the functions on unsigned integers."""
 
     ADD = "+"
     SUB = "-"
@@ -96,6 +97,37 @@ class Effect(StrEnum):
     CAST = "cast"
 
 
+# The fields of an instruction that hold operands. ``LOAD_IMM64`` spreads ``imm`` over two slots.
+FREE_FIELDS: Mapping[Form, frozenset[str]] = MappingProxyType(
+    {
+        Form.ALU_IMM: frozenset({"dst", "imm"}),
+        Form.ALU_REG: frozenset({"dst", "src"}),
+        Form.NEG: frozenset({"dst"}),
+        Form.MOVSX: frozenset({"dst", "src"}),
+        Form.SWAP: frozenset({"dst"}),
+        Form.LOAD: frozenset({"dst", "src", "off"}),
+        Form.STORE_REG: frozenset({"dst", "src", "off"}),
+        Form.STORE_IMM: frozenset({"dst", "off", "imm"}),
+        Form.ATOMIC: frozenset({"dst", "src", "off"}),
+        Form.LOAD_ACQUIRE: frozenset({"dst", "src", "off"}),
+        Form.STORE_RELEASE: frozenset({"dst", "src", "off"}),
+        Form.LOAD_IMM64: frozenset({"dst", "imm"}),
+        Form.JUMP: frozenset({"off"}),
+        Form.JUMP_LONG: frozenset({"imm"}),
+        Form.BRANCH_IMM: frozenset({"dst", "imm", "off"}),
+        Form.BRANCH_REG: frozenset({"dst", "src", "off"}),
+        Form.MAY_GOTO: frozenset({"off"}),
+        Form.CALL_HELPER: frozenset({"imm"}),
+        Form.CALL_LOCAL: frozenset({"imm"}),
+        Form.CALL_KFUNC: frozenset({"imm", "off"}),
+        Form.EXIT: frozenset(),
+        Form.ADDR_SPACE_CAST: frozenset({"dst", "src", "imm"}),
+        Form.PACKET_ABS: frozenset({"imm"}),
+        Form.PACKET_IND: frozenset({"src", "imm"}),
+    }
+)
+
+
 class Group(StrEnum):
     """Conformance groups of RFC 9669 section 2.4; ``LINUX`` marks what only the kernel defines."""
 
@@ -109,7 +141,8 @@ class Group(StrEnum):
     LINUX = "linux"
 
 
-@dataclass(frozen=True, slots=True)
+# A row is one object, compared and hashed as such: tables keyed by rows are as fast as by integers.
+@dataclass(frozen=True, slots=True, eq=False)
 class OpSpec:
     """One operation.
 
@@ -136,10 +169,18 @@ class OpSpec:
     def __repr__(self) -> str:
         return f"<op {self.name}>"
 
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        """Copy and pickle by name, so that there is only ever one object for a row."""
+        return _row, (self.name,)
+
     @property
     def slots(self) -> int:
         """How many 8-byte slots the encoded operation takes."""
         return 2 if self.form is Form.LOAD_IMM64 else 1
+
+
+def _row(name: str) -> OpSpec:
+    return OPS[name]
 
 
 _LD, _LDX, _ST, _STX, _ALU32, _JMP, _JMP32, _ALU64 = range(8)
@@ -149,24 +190,24 @@ _MODE_IMM, _MODE_ABS, _MODE_IND, _MODE_MEM, _MODE_MEMSX, _MODE_ATOMIC = (
     0x00, 0x20, 0x40, 0x60, 0x80, 0xC0,
 )  # fmt: skip
 _REG = 0x08
-_V5_1, _V5_12, _V6_6, _V6_9 = (5, 1), (5, 12), (6, 6), (6, 9)
+_V3_18, _V5_1, _V5_12, _V6_6, _V6_9 = (3, 18), (5, 1), (5, 12), (6, 6), (6, 9)
 
-# name, code, effect, off, divides or multiplies, first release where not the oldest
+# name, code, effect, fixed off, whether it is in the divmul groups, first release
 _ALU: tuple[tuple[str, int, Effect, int, bool, tuple[int, int]], ...] = (
-    ("add", 0x00, Effect.ADD, 0, False, (3, 18)),
-    ("sub", 0x10, Effect.SUB, 0, False, (3, 18)),
-    ("mul", 0x20, Effect.MUL, 0, True, (3, 18)),
-    ("div", 0x30, Effect.DIV, 0, True, (3, 18)),
+    ("add", 0x00, Effect.ADD, 0, False, _V3_18),
+    ("sub", 0x10, Effect.SUB, 0, False, _V3_18),
+    ("mul", 0x20, Effect.MUL, 0, True, _V3_18),
+    ("div", 0x30, Effect.DIV, 0, True, _V3_18),
     ("sdiv", 0x30, Effect.SDIV, 1, True, _V6_6),
-    ("or", 0x40, Effect.OR, 0, False, (3, 18)),
-    ("and", 0x50, Effect.AND, 0, False, (3, 18)),
-    ("lsh", 0x60, Effect.LSH, 0, False, (3, 18)),
-    ("rsh", 0x70, Effect.RSH, 0, False, (3, 18)),
-    ("mod", 0x90, Effect.MOD, 0, True, (3, 18)),
+    ("or", 0x40, Effect.OR, 0, False, _V3_18),
+    ("and", 0x50, Effect.AND, 0, False, _V3_18),
+    ("lsh", 0x60, Effect.LSH, 0, False, _V3_18),
+    ("rsh", 0x70, Effect.RSH, 0, False, _V3_18),
+    ("mod", 0x90, Effect.MOD, 0, True, _V3_18),
     ("smod", 0x90, Effect.SMOD, 1, True, _V6_6),
-    ("xor", 0xA0, Effect.XOR, 0, False, (3, 18)),
-    ("mov", 0xB0, Effect.MOV, 0, False, (3, 18)),
-    ("arsh", 0xC0, Effect.ARSH, 0, False, (3, 18)),
+    ("xor", 0xA0, Effect.XOR, 0, False, _V3_18),
+    ("mov", 0xB0, Effect.MOV, 0, False, _V3_18),
+    ("arsh", 0xC0, Effect.ARSH, 0, False, _V3_18),
 )
 
 _BRANCHES: tuple[tuple[str, int, Effect], ...] = (
@@ -191,7 +232,6 @@ def _alu_rows() -> Iterator[OpSpec]:
         divmul = Group.DIVMUL32 if width == 32 else Group.DIVMUL64
         for name, code, effect, off, heavy, since in _ALU:
             group = divmul if heavy else base
-            # The K form of mov has no off variants, so its off is simply unused (zero).
             for form, bit in ((Form.ALU_IMM, 0), (Form.ALU_REG, _REG)):
                 suffix = "imm" if form is Form.ALU_IMM else "reg"
                 yield OpSpec(
@@ -207,8 +247,8 @@ def _alu_rows() -> Iterator[OpSpec]:
     for narrow in (16, 32, 64):
         group = Group.BASE64 if narrow == 64 else Group.BASE32
         for name, opcode, effect, since in (
-            ("le", 0xD0 | _ALU32, Effect.TO_LE, (3, 18)),
-            ("be", 0xD0 | _REG | _ALU32, Effect.TO_BE, (3, 18)),
+            ("le", 0xD0 | _ALU32, Effect.TO_LE, _V3_18),
+            ("be", 0xD0 | _REG | _ALU32, Effect.TO_BE, _V3_18),
             ("bswap", 0xD0 | _ALU64, Effect.BSWAP, _V6_6),
         ):
             yield OpSpec(
@@ -241,12 +281,21 @@ def _memory_rows() -> Iterator[OpSpec]:
             f"st{suffix}", _MODE_MEM | size | _ST, Form.STORE_IMM, Effect.STORE, width,
             group=group,
         )  # fmt: skip
-    for src, name in enumerate(
-        ("", "_map_fd", "_map_value", "_btf_id", "_func", "_map_idx", "_map_idx_value")
+    for src, (name, since) in enumerate(
+        (
+            ("", _V3_18),
+            ("_map_fd", _V3_18),
+            ("_map_value", (5, 2)),
+            ("_btf_id", (5, 10)),
+            ("_func", (5, 13)),
+            ("_map_idx", (5, 14)),
+            ("_map_idx_value", (5, 14)),
+        )
     ):
         yield OpSpec(
-            f"lddw{name}", _MODE_IMM | 0x18 | _LD, Form.LOAD_IMM64, Effect.MOV, 64, src=src
-        )
+            f"lddw{name}", _MODE_IMM | 0x18 | _LD, Form.LOAD_IMM64, Effect.MOV, 64,
+            src=src, since=since,
+        )  # fmt: skip
     for width in (8, 16, 32):
         for name, mode, form in (
             ("ldabs", _MODE_ABS, Form.PACKET_ABS),
@@ -270,7 +319,7 @@ def _atomic_rows() -> Iterator[OpSpec]:
         ):
             yield OpSpec(
                 f"atomic_{name}{width}", opcode, Form.ATOMIC, effect, width, imm=code, group=group,
-                since=(3, 18) if name == "add" else _V5_12,
+                since=_V3_18 if name == "add" else _V5_12,
             )  # fmt: skip
             yield OpSpec(
                 f"atomic_fetch_{name}{width}", opcode, Form.ATOMIC, effect, width,
@@ -302,7 +351,7 @@ def _jump_rows() -> Iterator[OpSpec]:
     for width, cls in ((64, _JMP), (32, _JMP32)):
         group = Group.BASE32 if width == 32 else Group.BASE64
         for name, code, effect in _BRANCHES:
-            since = _V5_1 if width == 32 else (4, 14) if name in _BRANCH_4_14 else (3, 18)
+            since = _V5_1 if width == 32 else (4, 14) if name in _BRANCH_4_14 else _V3_18
             for form, bit, suffix in (
                 (Form.BRANCH_IMM, 0, "imm"),
                 (Form.BRANCH_REG, _REG, "reg"),
@@ -315,13 +364,11 @@ def _jump_rows() -> Iterator[OpSpec]:
         "may_goto", 0xE0 | _JMP, Form.MAY_GOTO, Effect.JA, src=0, group=Group.LINUX, since=_V6_9
     )
     for src, name, form, since in (
-        (0, "call_helper", Form.CALL_HELPER, (3, 18)),
+        (0, "call_helper", Form.CALL_HELPER, _V3_18),
         (1, "call_local", Form.CALL_LOCAL, (4, 16)),
         (2, "call_kfunc", Form.CALL_KFUNC, (5, 13)),
     ):
-        yield OpSpec(
-            name, 0x80 | _JMP, form, Effect.CALL, src=src, group=Group.BASE32, since=since
-        )
+        yield OpSpec(name, 0x80 | _JMP, form, Effect.CALL, src=src, group=Group.BASE32, since=since)
     yield OpSpec("exit", 0x90 | _JMP, Form.EXIT, Effect.EXIT, group=Group.BASE32)
 
 
@@ -329,4 +376,14 @@ ROWS: tuple[OpSpec, ...] = (*_alu_rows(), *_memory_rows(), *_atomic_rows(), *_ju
 OPS: Mapping[str, OpSpec] = MappingProxyType({row.name: row for row in ROWS})
 BY_OPCODE: Mapping[int, tuple[OpSpec, ...]] = MappingProxyType(
     {code: tuple(r for r in ROWS if r.opcode == code) for code in {r.opcode for r in ROWS}}
+)
+
+_OFF_FORMS = frozenset({Form.JUMP, Form.BRANCH_IMM, Form.BRANCH_REG, Form.MAY_GOTO})
+_IMM_FORMS = frozenset({Form.JUMP_LONG, Form.CALL_LOCAL})
+# The field that holds the distance to another instruction, in slots from the slot after the first
+# one of the instruction itself; rows that name no place in the program are absent.
+DISTANCE_FIELD: Mapping[OpSpec, str] = MappingProxyType(
+    {row: "off" for row in ROWS if row.form in _OFF_FORMS}
+    | {row: "imm" for row in ROWS if row.form in _IMM_FORMS}
+    | {OPS["lddw_func"]: "imm"}
 )
