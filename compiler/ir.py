@@ -17,8 +17,15 @@ from typing import NewType
 
 from pybpf.source import Span
 
-VReg = NewType("VReg", int)
 Label = NewType("Label", str)
+
+
+@dataclass(frozen=True, slots=True)
+class VReg:
+    """A virtual register. A class of its own, so that register 5 and the constant 5 differ."""
+
+    number: int
+
 
 CTX = VReg(0)
 """The virtual register that holds the program's argument from the start."""
