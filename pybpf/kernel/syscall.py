@@ -64,11 +64,15 @@ class Fd:
             raise ValueError("the file descriptor is closed")
         return self._fd
 
+    def detach(self) -> int:
+        """Return the number and forget it: closing is up to the caller."""
+        fd, self._fd = self.fileno(), -1
+        return fd
+
     def close(self) -> None:
         """Close the descriptor; closing twice is allowed."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
+        if self._fd >= 0:
+            os.close(self.detach())
 
     def __enter__(self) -> Self:
         return self
@@ -87,7 +91,7 @@ class Fd:
             self.close()
 
     def __repr__(self) -> str:
-        return f"Fd({self._fd})"
+        return f"{type(self).__name__}({self._fd})"
 
 
 class Kind(IntEnum):

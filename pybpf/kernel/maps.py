@@ -1,0 +1,209 @@
+"""Maps in the kernel: keys and values as bytes, one value per CPU where the type says so."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from enum import IntEnum
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pybpf.errors import KernelError
+from pybpf.isa.abi import MapType
+from pybpf.kernel.syscall import Fd, check, ffi, lib, map_create
+
+if TYPE_CHECKING:
+    from pybpf._bpf_syscall import CData  # noqa: TID251 - a type, for mypy only
+
+_PER_CPU = {
+    MapType.PERCPU_HASH,
+    MapType.PERCPU_ARRAY,
+    MapType.LRU_PERCPU_HASH,
+    MapType.PERCPU_CGROUP_STORAGE,
+}
+
+# Entries asked for in one system call, at most: this many, or as many as fit these bytes.
+_BATCH = 4096
+_BATCH_BYTES = 1 << 20
+
+
+class Update(IntEnum):
+    """``BPF_ANY``, ``BPF_NOEXIST``, ``BPF_EXIST``: which entries an update may write."""
+
+    ANY = 0
+    NEW = 1
+    EXISTING = 2
+
+
+@cache
+def possible_cpus() -> tuple[int, ...]:
+    """Return the CPUs that may ever come online: each has a value in a per-CPU map.
+
+    Source: /sys/devices/system/cpu/possible, such as ``0-3,8``.
+    """
+    cpus: list[int] = []
+    for part in Path("/sys/devices/system/cpu/possible").read_text().strip().split(","):
+        first, _, last = part.partition("-")
+        cpus += range(int(first), int(last or first) + 1)
+    return tuple(cpus)
+
+
+class Map(Fd):
+    """A map in the kernel. Closed, it lives on while a loaded program uses it.
+
+    Keys are bytes of ``key_size``. A value is a tuple of bytes of ``value_size``: one for each of
+    ``possible_cpus()`` in a per-CPU map, exactly one else.
+    """
+
+    __slots__ = (
+        "_values",
+        "flags",
+        "key_size",
+        "map_type",
+        "max_entries",
+        "name",
+        "value_size",
+    )
+
+    def __init__(
+        self,
+        map_type: MapType,
+        name: str,
+        key_size: int,
+        value_size: int,
+        max_entries: int,
+        flags: int = 0,
+    ) -> None:
+        """Create the map; sizes in bytes (a ring buffer's is ``max_entries``)."""
+        super().__init__(
+            map_create(map_type, name, key_size, value_size, max_entries, flags).detach()
+        )
+        self.map_type = map_type
+        self.name = name
+        self.key_size = key_size
+        self.value_size = value_size
+        self.max_entries = max_entries
+        self.flags = flags
+        self._values = len(possible_cpus()) if map_type in _PER_CPU else 1
+
+    def __repr__(self) -> str:
+        return f"Map({self.map_type.name}, {self.name!r})"
+
+    @property
+    def _stride(self) -> int:
+        """The distance between the values of two CPUs: the kernel aligns each to 8 bytes."""
+        return self.value_size if self._values == 1 else (self.value_size + 7) & ~7
+
+    def _split(self, raw: bytes) -> tuple[bytes, ...]:
+        size, stride = self.value_size, self._stride
+        return tuple(raw[i : i + size] for i in range(0, stride * self._values, stride))
+
+    def lookup(self, key: bytes) -> tuple[bytes, ...] | None:
+        """Return the value of a key, or None where there is no such entry."""
+        value = ffi.new("char[]", self._stride * self._values)
+        result = lib.bpf_map_lookup(self.fileno(), self._key(key), value, 0)
+        if result == -errno.ENOENT:
+            return None
+        check(result, f"cannot look up in map {self.name}")
+        return self._split(ffi.buffer(value)[:])
+
+    def update(self, key: bytes, *value: bytes, how: Update = Update.ANY) -> None:
+        """Write the value of a key: one for all CPUs, or as many as the map has for an entry.
+
+        Raises KernelError: E2BIG where the map is full, EEXIST and ENOENT as ``how`` says.
+        """
+        if len(value) not in {1, self._values} or {len(v) for v in value} != {self.value_size}:
+            raise ValueError(f"a value of map {self.name} has {self.value_size} bytes")
+        if len(value) == 1:
+            value *= self._values
+        raw = b"".join(v.ljust(self._stride, b"\0") for v in value)
+        result = lib.bpf_map_update(self.fileno(), self._key(key), raw, how)
+        check(result, f"cannot update map {self.name}")
+
+    def delete(self, key: bytes) -> bool:
+        """Delete an entry; returns whether there was one."""
+        result = lib.bpf_map_delete(self.fileno(), self._key(key))
+        if result == -errno.ENOENT:
+            return False
+        check(result, f"cannot delete an entry of map {self.name}")
+        return True
+
+    def freeze(self) -> None:
+        """Refuse updates from user space from now on (Linux 5.2)."""
+        check(lib.bpf_map_freeze(self.fileno()), f"cannot freeze map {self.name}")
+
+    def keys(self) -> Iterator[bytes]:
+        """Yield the keys, in the kernel's order.
+
+        An entry deleted by somebody else in the meantime may make the walk begin anew, so that
+        keys come twice.
+        """
+        key = ffi.NULL
+        following = ffi.new("char[]", self.key_size)
+        while True:
+            result = lib.bpf_map_next_key(self.fileno(), key, following)
+            if result == -errno.ENOENT:
+                return
+            check(result, f"cannot walk through map {self.name}")
+            yield ffi.buffer(following)[:]
+            key = following
+
+    def items(self) -> list[tuple[bytes, tuple[bytes, ...]]]:
+        """Return all entries, each once, in the kernel's order: many with one system call.
+
+        Each entry is consistent in itself as far as the programs write it at once.
+        """
+        try:
+            return list(self._batches())
+        except KernelError as error:
+            # Which types can do batches differs by release (hashes since Linux 5.6).
+            if error.errno not in {errno.EINVAL, errno.EOPNOTSUPP}:
+                raise
+        found = {key: self.lookup(key) for key in self.keys()}
+        return [(key, value) for key, value in found.items() if value is not None]
+
+    def clear(self) -> None:
+        """Delete all entries; in an array, where that is impossible, write zeros over them."""
+        empty = bytes(self.value_size)
+        for key in list(self.keys()):
+            if self.map_type in {MapType.ARRAY, MapType.PERCPU_ARRAY}:
+                self.update(key, empty)
+            else:
+                self.delete(key)
+
+    def _key(self, key: bytes) -> bytes:
+        if len(key) != self.key_size:
+            raise ValueError(f"a key of map {self.name} has {self.key_size} bytes, not {len(key)}")
+        return key
+
+    def _batches(self) -> Iterator[tuple[bytes, tuple[bytes, ...]]]:
+        size = self._stride * self._values
+        room = max(1, min(self.max_entries, _BATCH, _BATCH_BYTES // (size + self.key_size)))
+        # The cursor is a key (arrays) or a u32 (hashes).
+        cursor, following = ffi.NULL, self._cursor()
+        while True:
+            keys = ffi.new("char[]", room * self.key_size)
+            values = ffi.new("char[]", room * size)
+            count = ffi.new("uint32_t *", room)
+            result = lib.bpf_map_lookup_batch(self.fileno(), cursor, following, keys, values, count)
+            if result == -errno.ENOSPC:  # a hash bucket comes whole or not at all
+                room *= 2
+                continue
+            if result != -errno.ENOENT:
+                check(result, f"cannot read map {self.name}")
+            yield from self._entries(ffi.buffer(keys)[:], ffi.buffer(values)[:], count[0])
+            if result == -errno.ENOENT:
+                return
+            cursor, following = following, self._cursor()
+
+    def _cursor(self) -> CData:
+        return ffi.new("char[]", max(4, self.key_size))
+
+    def _entries(
+        self, keys: bytes, values: bytes, count: int
+    ) -> Iterator[tuple[bytes, tuple[bytes, ...]]]:
+        size = self._stride * self._values
+        for i in range(count):
+            key = keys[i * self.key_size : (i + 1) * self.key_size]
+            yield key, self._split(values[i * size : (i + 1) * size])
