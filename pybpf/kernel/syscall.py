@@ -60,9 +60,14 @@ class Fd:
 
     def fileno(self) -> int:
         """Return the number; raises ValueError once closed."""
-        if self._fd < 0:
+        if self.closed:
             raise ValueError("the file descriptor is closed")
         return self._fd
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed or detached, or never opened."""
+        return getattr(self, "_fd", -1) < 0
 
     def detach(self) -> int:
         """Return the number and forget it: closing is up to the caller."""
@@ -71,7 +76,7 @@ class Fd:
 
     def close(self) -> None:
         """Close the descriptor; closing twice is allowed."""
-        if self._fd >= 0:
+        if not self.closed:
             os.close(self.detach())
 
     def __enter__(self) -> Self:
@@ -86,7 +91,7 @@ class Fd:
         self.close()
 
     def __del__(self) -> None:
-        if self._fd >= 0:
+        if not self.closed:
             warnings.warn(f"unclosed {self!r}", ResourceWarning, source=self, stacklevel=2)
             self.close()
 
