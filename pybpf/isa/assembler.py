@@ -1,0 +1,238 @@
+"""Assembler text to a program: the C-like syntax of LLVM, bpftool and the kernel's verifier log.
+
+Where these differ every spelling is read; ``disassembler`` says which one is written.
+
+    memory       *(u32 *)(r1 + 8)   *(u32 *)(r1 +8)   *(u32 *)(r1 - 0x8)
+    registers    r1 = *(u32 *)(r2 + 0)   w1 = *(u32 *)(r2 + 0)      one and the same
+    atomics      r2 = atomic_fetch_add((u64 *)(r1 + 0), r2)   r2 = atomic64_fetch_add(…)
+                 r2 = xchg_64(r1 + 0, r2)   r2 = atomic64_xchg((u64 *)(r1 + 0), r2)
+                 w0 = cmpxchg32_32(r1 + 0, w0, w2)   r0 = atomic_cmpxchg((u32 *)(r1 + 0), r0, r2)
+    jumps        goto +3   goto pc+3   goto +0x3 <LBB0_2>   goto L1
+    calls        call 5   call bpf_ktime_get_ns   call bpf_ktime_get_ns#5   call pc+2   call sub1
+                 call kernel-function#77   call kernel-function#77 fd_array[1]
+    wide loads   r1 = 0x123 ll   (18) r1 = 0x123
+                 r1 = map_fd[3] ll   r1 = map[id:3]   r1 = map_fd:NAME ll   r1 = map:NAME ll
+                 r1 = map_value[3] + 8 ll   r1 = map[id:3][0]+8   r1 = map_value:NAME + 8 ll
+                 r1 = map_idx[0] ll   r1 = map_idx_value[0] + 8 ll   r1 = map[idx:0]+8
+                 r1 = subprog:NAME ll   r1 = subprog[+5]   r1 = btf_id[7] ll   r1 = btf_id[4:7] ll
+
+Immediates are decimal or hexadecimal. Those of 32-bit operations may be unsigned. 64-bit
+comparisons take 0x80000000 to 0xffffffff as the bits of a negative ``imm``, for bpftool prints so.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from pybpf.errors import AssemblyError, Diagnostic, EncodingError
+from pybpf.isa.helpers import HELPER_NAMES, HELPERS
+from pybpf.isa.insn import Insn, Program, insn
+from pybpf.isa.layout import distances
+from pybpf.isa.lexer import Label, Statement, lex
+from pybpf.isa.operands import REGISTER, Cursor, nearest
+from pybpf.isa.table import OPS, ROWS, Effect, Form, OpSpec
+from pybpf.isa.values import parse_value, parse_wide
+from pybpf.source import Source
+
+_COMPARISONS: dict[tuple[str, int, Form], OpSpec] = {
+    ("&" if op.effect is Effect.JSET else str(op.effect), op.width, op.form): op
+    for op in ROWS
+    if op.form in {Form.BRANCH_IMM, Form.BRANCH_REG}
+}
+_OPERATIONS: dict[tuple[str, int, Form], OpSpec] = {
+    ("=" if op.effect is Effect.MOV else f"{op.effect}=", op.width, op.form): op
+    for op in ROWS
+    if op.form in {Form.ALU_IMM, Form.ALU_REG}
+}
+_ATOMICS = {
+    (f"{op.effect}=", op.width): op for op in ROWS if op.form is Form.ATOMIC and not op.fetch
+}
+_STORES = {(op.width, op.form): op for op in ROWS if op.form in {Form.STORE_REG, Form.STORE_IMM}}
+_BEGINNINGS = ("call", "exit", "goto", "gotol", "if", "lock", "may_goto", "store_release")
+
+
+def assemble(text: str, name: str = "<asm>") -> Program:
+    """Return the program that assembler text describes; ``name`` is the file name in errors.
+
+    Raises AssemblyError, which points at the first fault.
+    """
+    labels: dict[str, Label] = {}
+    places: dict[str, int] = {}
+    statements: list[Statement] = []
+    for item in lex(Source(name, text)):
+        if isinstance(item, Statement):
+            statements.append(item)
+            continue
+        first = labels.setdefault(item.name, item)
+        if first is not item:
+            hint = f"the other one is in line {first.span.line}"
+            raise AssemblyError(Diagnostic(f"two labels are {item.name!r}", item.span, (hint,)))
+        places[item.name] = len(statements)
+    cursors = [Cursor(statement, places) for statement in statements]
+    program = Program(tuple(map(_statement, cursors)), MappingProxyType(places))
+    try:
+        distances(program)
+    except EncodingError as error:
+        raise AssemblyError(Diagnostic(error.reason, cursors[error.index].place)) from None
+    return program
+
+
+# statement = instruction
+def _statement(at: Cursor) -> Insn:
+    start = at.peek()
+    found = _instruction(at)
+    rest = at.peek()
+    if rest.kind != "end":
+        raise at.error(rest, f"unexpected '{rest.text}' after the instruction")
+    if at.opcode is not None and at.opcode != found.op.opcode:
+        raise at.error(start, f"opcode {found.op.opcode:02x} stands in a line for {at.opcode:02x}")
+    return found
+
+
+# instruction = "exit" | ("goto" | "may_goto" | "gotol") target | call | branch
+#             | lock | store | release | assignment
+def _instruction(at: Cursor) -> Insn:
+    token = at.peek()
+    if REGISTER.fullmatch(token.text):
+        return _assignment(at)
+    at.next()
+    match token.text:
+        case "exit":
+            return insn("exit")
+        case "goto" | "may_goto":
+            distance, symbol = at.target(16)
+            return insn("ja" if token.text == "goto" else "may_goto", off=distance, symbol=symbol)
+        case "gotol":
+            distance, symbol = at.target(32)
+            return insn("gotol", imm=distance, symbol=symbol)
+        case "call":
+            return _call(at)
+        case "if":
+            return _branch(at)
+        case "lock":
+            return _lock(at)
+        case "*":
+            return _store(at)
+        case "store_release":
+            return _release(at)
+        case _:
+            hint = nearest(token.text, _BEGINNINGS)
+            raise at.error(token, f"no instruction begins with '{token.text}'", hint)
+
+
+# branch = "if" register comparison (register | number) "goto" target
+def _branch(at: Cursor) -> Insn:
+    dst = at.register("rw")
+    comparison = at.next()
+    if (comparison.text, dst.width, Form.BRANCH_REG) not in _COMPARISONS:
+        raise at.expected("a comparison such as '==' or 's>'", comparison)
+    src, imm, form = 0, 0, Form.BRANCH_IMM
+    if at.peek().kind == "word":
+        src, form = at.register(dst.letter).number, Form.BRANCH_REG
+    else:
+        number = at.number()
+        imm = at.imm(number, patterns=number.hexadecimal or dst.width == 32)
+    at.expect("goto")
+    distance, symbol = at.target(16)
+    op = _COMPARISONS[comparison.text, dst.width, form]
+    return Insn(op, dst.number, src, distance, imm, symbol)
+
+
+# call = "call" (number | "pc" number ["#" name] | label | helper ["#" number]
+#      | "kernel-function" "#" number ["fd_array" "[" number "]"] | name "#" number)
+def _call(at: Cursor) -> Insn:
+    token = at.peek()
+    if token.kind != "word":
+        return insn("call_helper", imm=at.imm(at.number()))
+    at.next()
+    if token.text == "pc":
+        at.place = at.span(at.peek(1))
+        imm = at.imm(at.number())
+        if at.accept("#"):
+            at.next()
+        return insn("call_local", imm=imm)
+    if token.text in at.labels:
+        return insn("call_local", symbol=token.text)
+    if not at.accept("#"):
+        if token.text in HELPERS:
+            return insn("call_helper", imm=HELPERS[token.text])
+        hint = nearest(token.text, [*at.labels, *HELPERS])
+        raise at.error(token, f"there is no helper and no label '{token.text}'", hint)
+    number = at.number()
+    imm = at.imm(number)
+    # In a loaded program the number of a helper is its distance from the kernel's first one.
+    known = HELPERS.get(token.text)
+    if known is not None and imm != known and imm in HELPER_NAMES:
+        raise at.error(number.span, f"{token.text} is helper {known}, not {imm}")
+    if known is not None or token.text == "unknown":
+        return insn("call_helper", imm=imm)
+    module = 0
+    if at.accept("fd_array"):
+        at.expect("[")
+        module = at.unsigned(15)
+        at.expect("]")
+    return insn("call_kfunc", off=module, imm=imm)
+
+
+# lock = "lock" "*" pointer access op "=" register
+def _lock(at: Cursor) -> Insn:
+    at.expect("*")
+    kind = at.pointer(smallest=32)
+    base, off = at.access()
+    operator = at.next()
+    op = _ATOMICS.get((operator.text, kind.width))
+    if op is None:
+        raise at.expected("'+=', '|=', '&=' or '^='", operator)
+    return Insn(op, base, at.register(kind.letters).number, off)
+
+
+# store = "*" pointer access "=" (register | number)
+def _store(at: Cursor) -> Insn:
+    kind = at.pointer()
+    base, off = at.access()
+    at.expect("=")
+    if at.peek().kind == "word":
+        src = at.register(kind.letters).number
+        return Insn(_STORES[kind.width, Form.STORE_REG], base, src, off)
+    imm = at.imm(at.number(), patterns=kind.width < 64)
+    return Insn(_STORES[kind.width, Form.STORE_IMM], base, 0, off, imm)
+
+
+# release = "store_release" "(" pointer access "," register ")"
+def _release(at: Cursor) -> Insn:
+    at.expect("(")
+    kind = at.pointer()
+    base, off = at.access()
+    at.expect(",")
+    src = at.register(kind.letters).number
+    at.expect(")")
+    return insn(f"store_release{kind.width}", base, src, off)
+
+
+# assignment = register "=" value | register op "=" (register | number)
+def _assignment(at: Cursor) -> Insn:
+    dst = at.register("rw")
+    operator = at.next()
+    if operator.text == "=" and not _plain_operand(at):
+        return parse_value(at, dst)
+    if (operator.text, dst.width, Form.ALU_REG) not in _OPERATIONS:
+        raise at.expected("an operator such as '=' or '+='", operator)
+    if at.peek().kind == "word":
+        src = at.register(dst.letter).number
+        return Insn(_OPERATIONS[operator.text, dst.width, Form.ALU_REG], dst.number, src)
+    number = at.number()
+    hint = None
+    if operator.text == "=":
+        if at.accept("ll") or at.opcode == OPS["lddw"].opcode:
+            return parse_wide(at, dst, number)
+        hint = f"'r{dst.number} = {number.span.text} ll' loads 64 bits"
+    imm = at.imm(number, patterns=dst.width == 32, hint=hint)
+    return Insn(_OPERATIONS[operator.text, dst.width, Form.ALU_IMM], dst.number, imm=imm)
+
+
+def _plain_operand(at: Cursor) -> bool:
+    """Whether a register or a number comes next: what may follow every operator, not just ``=``."""
+    token = at.peek()
+    if token.kind == "word":
+        return REGISTER.fullmatch(token.text) is not None
+    return token.kind == "number" or (token.text in {"-", "+"} and at.peek(1).kind == "number")
