@@ -1,0 +1,121 @@
+"""Built-in actions: print, printf, exit and clear, which send a record to user space."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pybpf.compiler import tast
+from pybpf.compiler.convert import convert, is_scalar
+from pybpf.compiler.scope import Scope, fault
+from pybpf.printf import FormatFault, parse_format
+from pybpf.script import ConstArg, Conversion, EventArg, EventKind, MapArg
+from pybpf.source import Span
+from pybpf.types import INT, Show, is_string, show_of
+
+
+@dataclass(frozen=True, slots=True)
+class MapName:
+    """A whole map as an argument."""
+
+    name: str
+    span: Span
+
+
+Argument = tast.Expr | MapName
+
+
+@dataclass(frozen=True, slots=True)
+class ActionRow:
+    """An action of ``least`` to ``most`` arguments (None: any number)."""
+
+    name: str
+    least: int
+    most: int | None
+    infer: Callable[[Scope, tuple[Argument, ...], Span], tast.Stmt]
+    doc: str
+
+
+def _part(argument: Argument) -> tast.Expr | EventArg:
+    match argument:
+        case MapName():
+            return MapArg(argument.name)
+        case tast.Const() | tast.Text():
+            return ConstArg(argument.value, argument.type)
+        case _:
+            return argument
+
+
+def _print(scope: Scope, args: tuple[Argument, ...], span: Span) -> tast.Stmt:
+    return tast.Emit(*scope.event(EventKind.PRINT, [_part(a) for a in args]), span)
+
+
+def _printf(scope: Scope, args: tuple[Argument, ...], span: Span) -> tast.Stmt:
+    template, *values = args
+    if not isinstance(template, tast.Text):
+        raise fault(template.span, "the format of printf() must be a string literal")
+    pieces = parse_format(template.value)
+    if isinstance(pieces, FormatFault):
+        raise fault(template.span, f"in the format: {pieces.message}")
+    conversions = [p for p in pieces if isinstance(p, Conversion)]
+    if len(values) != len(conversions):
+        raise fault(
+            span,
+            f"the format has {len(conversions)} conversion{'s' * (len(conversions) != 1)}, "
+            f"but there {'is' if len(values) == 1 else 'are'} {len(values)} "
+            f"argument{'s' * (len(values) != 1)} after it",
+            *(["write %% for a percent sign"] if len(values) < len(conversions) else []),
+        )
+    values = [_pointer(c, v) for c, v in zip(conversions, values, strict=True)]
+    for conversion, value in zip(conversions, values, strict=True):
+        _check(conversion, value)
+    return tast.Emit(*scope.event(EventKind.PRINTF, [_part(v) for v in values], pieces), span)
+
+
+def _pointer(conversion: Conversion, value: Argument) -> Argument:
+    """Return the address of a ``char *`` where a number is printed; else it means its string."""
+    by_number = conversion.letter not in "sv"
+    return value.address if by_number and isinstance(value, tast.ReadString) else value
+
+
+def _check(conversion: Conversion, value: Argument) -> None:
+    letter = conversion.letter
+    if letter == "v":
+        return
+    if isinstance(value, MapName):
+        raise fault(value.span, f"%{letter} cannot print a map", "use %v")
+    symbolic = show_of(value.type) in (Show.SYMBOL, Show.STACK)
+    if letter == "s":
+        if not (is_string(value.type) or symbolic):
+            hint = "use %d" if is_scalar(value.type) else "use %v"
+            if is_scalar(value.type):
+                hint += ", or str(…) if this is the address of a string"
+            raise fault(value.span, f"%s wants a string, and this is '{value.type}'", hint)
+    elif not is_scalar(value.type):
+        hint = "use %s" if is_string(value.type) else "use %v"
+        raise fault(value.span, f"%{letter} wants a number, and this is '{value.type}'", hint)
+
+
+def _exit(scope: Scope, args: tuple[Argument, ...], span: Span) -> tast.Stmt:
+    code: Argument = args[0] if args else tast.Const(0, INT, span)
+    if isinstance(code, MapName) or not is_scalar(code.type):
+        raise fault(code.span, "the exit status must be a number")
+    return tast.Emit(*scope.event(EventKind.EXIT, [_part(convert(code, INT))]), span)
+
+
+def _clear(scope: Scope, args: tuple[Argument, ...], span: Span) -> tast.Stmt:
+    target = args[0]
+    if not isinstance(target, MapName):
+        raise fault(target.span, "clear() wants the name of a map")
+    return tast.Emit(*scope.event(EventKind.CLEAR, [MapArg(target.name)]), span)
+
+
+ACTIONS: dict[str, ActionRow] = {
+    row.name: row
+    for row in (
+        ActionRow("print", 1, None, _print, "print values or maps on a line"),
+        ActionRow("printf", 1, None, _printf, "print by a format"),
+        ActionRow("exit", 0, 1, _exit, "end the run with a status"),
+        ActionRow("clear", 1, 1, _clear, "remove all entries of a map"),
+    )
+}

@@ -1,0 +1,66 @@
+"""Built-in values: facts about the event and the process it happened in. One row each.
+
+A row says the type, where the name may be used (None: everywhere) and how it is lowered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pybpf.compiler import ir
+from pybpf.compiler.builder import Builder
+from pybpf.types import CHAR, S32, S64, U32, U64, VOID, Array, Ptr, Show, Space, Type, Typedef
+
+PID = Typedef("pid_t", U32, Show.PID)
+UID = Typedef("uid_t", U32, Show.UID)
+CPU = Typedef("cpu_t", U32, Show.CPU)
+TIME = Typedef("time_t", S64, Show.TIME)
+WALLTIME = Typedef("walltime_t", S64, Show.WALLTIME)
+HEX = Typedef("reg_t", U64, Show.HEX)
+SYMBOL = Typedef("symbol_t", U64, Show.SYMBOL)
+STACK = Typedef("stack_t", S32, Show.STACK)
+COMM = Array(CHAR, 16)
+
+STACKS = ".stacks"
+"""The name of the map of stack traces."""
+
+
+def _high_half(helper: str) -> Callable[[Builder], ir.Operand]:
+    return lambda b: b.bin(ir.BinOp.RSH, b.call(helper), 32)
+
+
+def _low_half(helper: str) -> Callable[[Builder], ir.Operand]:
+    return lambda b: b.extend(b.call(helper), 32, signed=False)
+
+
+def _stack(b: Builder) -> ir.Operand:
+    return b.extend(b.call("bpf_get_stackid", ir.CTX, ir.MapRef(STACKS), 0), 32, signed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRow:
+    """A name that stands for a value. ``lower`` None: it fills memory (see lower.into)."""
+
+    name: str
+    type: Type
+    lower: Callable[[Builder], ir.Operand] | None
+    doc: str
+
+
+VALUES: dict[str, ValueRow] = {
+    row.name: row
+    for row in (
+        ValueRow("pid", PID, _high_half("bpf_get_current_pid_tgid"), "process id (tgid)"),
+        ValueRow("kpid", PID, _low_half("bpf_get_current_pid_tgid"), "thread id"),
+        ValueRow("uid", UID, _low_half("bpf_get_current_uid_gid"), "user id"),
+        ValueRow("gid", UID, _high_half("bpf_get_current_uid_gid"), "group id"),
+        ValueRow("cpu", CPU, lambda b: b.call("bpf_get_smp_processor_id"), "processor"),
+        ValueRow("comm", COMM, None, "name of the running thread"),
+        ValueRow("execname", COMM, None, "the same as comm"),
+        ValueRow("time", TIME, lambda b: b.call("bpf_ktime_get_ns"), "ns since boot"),
+        ValueRow("walltime", WALLTIME, lambda b: b.call("bpf_ktime_get_ns"), "time of day"),
+        ValueRow("stack", STACK, _stack, "kernel stack trace"),
+        ValueRow("ctx", Ptr(VOID, Space.CTX), lambda _: ir.CTX, "the program's context"),
+    )
+}

@@ -1,0 +1,195 @@
+"""Lower a typed probe to basic blocks over virtual registers: tast.Probe in, ir.Function out.
+
+Statements are here; ``values`` computes scalars and conditions, ``memory`` fills memory with
+strings, structs and keys. A scalar is held extended to 64 bits by its own type throughout.
+"""
+
+from __future__ import annotations
+
+from pybpf.compiler import ir, tast
+from pybpf.compiler.builder import Builder
+from pybpf.compiler.lowering.memory import into, key_of
+from pybpf.compiler.lowering.state import Lowering
+from pybpf.compiler.lowering.values import branch, scalar
+from pybpf.compiler.runtime import NOEXIST, ZERO, count_failure, reserve, submit
+from pybpf.script import MapRole
+from pybpf.types import Int, size_of, strip
+
+
+def lower(
+    script: tast.TypedScript, probe: tast.Probe, features: frozenset[str], byteorder: str
+) -> ir.Function:
+    """Return the code of one probe."""
+    spec = probe.specs[0]
+    b = Builder(str(spec.spec))
+    state = Lowering(b, script, features, byteorder)
+    if probe.predicate is not None:
+        b.span = probe.predicate.span
+        body = b.label("body")
+        branch(state, probe.predicate, body, b.leave_label)
+        b.start(body)
+    _block(state, probe.body)
+    return b.finish()
+
+
+def _block(state: Lowering, body: tuple[tast.Stmt, ...]) -> None:
+    for stmt in body:
+        _statement(state, stmt)
+
+
+def _statement(state: Lowering, stmt: tast.Stmt) -> None:
+    b = state.builder
+    b.span = stmt.span
+    match stmt:
+        case tast.Return():
+            b.leave()
+        case tast.If():
+            _if(state, stmt)
+        case tast.Evaluate():
+            _evaluate(state, stmt.expr)
+        case tast.Delete():
+            key = key_of(state, stmt.map, stmt.keys)
+            b.call_void("bpf_map_delete_elem", ir.MapRef(stmt.map), key)
+        case tast.Assign():
+            _assign(state, stmt)
+        case tast.Aggregate():
+            _aggregate(state, stmt)
+        case tast.Emit():
+            _emit(state, stmt)
+
+
+def _if(state: Lowering, stmt: tast.If) -> None:
+    b = state.builder
+    b.span = stmt.condition.span
+    then, done = b.label("then"), b.label("endif")
+    otherwise = b.label("else") if stmt.otherwise else done
+    branch(state, stmt.condition, then, otherwise)
+    b.start(then)
+    _block(state, stmt.then)
+    if stmt.otherwise:
+        b.goto(done)
+        b.start(otherwise)
+        _block(state, stmt.otherwise)
+    b.start(done)
+
+
+def _evaluate(state: Lowering, expr: tast.Expr) -> None:
+    if isinstance(strip(expr.type), Int):
+        scalar(state, expr)
+
+
+def _assign(state: Lowering, stmt: tast.Assign) -> None:
+    b = state.builder
+    decl = state.script.map(stmt.map)
+    size = size_of(decl.value)
+    # The value first: it may read the same map, and its slots are free again for the key.
+    slot = ir.SlotRef(b.slot(size))
+    into(state, stmt.value, slot, 0, size, clean=True)
+    key = key_of(state, stmt.map, stmt.keys)
+    b.comment(f"{stmt.map}[…] = …")
+    result = b.call("bpf_map_update_elem", ir.MapRef(stmt.map), key, slot, 0)
+    full, done = b.label("full"), b.label("stored")
+    b.branch(ir.Cmp.SLT, result, 0, full, done)
+    b.start(full)
+    count_failure(b, state.failures(stmt.map))
+    b.start(done)
+
+
+def _aggregate(state: Lowering, stmt: tast.Aggregate) -> None:
+    """Look the entry up once and change it in place; insert it as zero where it is missing.
+
+    Two CPUs may insert at the same time: the loser's EEXIST is no failure, as the second look
+    finds the winner's entry, in which this CPU has a value of its own.
+    """
+    b = state.builder
+    role = state.script.map(stmt.map).role
+    amount = scalar(state, stmt.value)
+    key = key_of(state, stmt.map, stmt.keys)
+    target = ir.MapRef(stmt.map)
+    b.comment(f"{stmt.map}[…] = {stmt.role}(…)")
+    entry = b.call("bpf_map_lookup_elem", target, key)
+    missing, found = b.label("missing"), b.label("found")
+    full, done = b.label("full"), b.label("counted")
+    b.branch(ir.Cmp.NE, entry, 0, found, missing)
+    b.start(missing)
+    b.call_void("bpf_map_update_elem", target, key, _zero(state, role), NOEXIST)
+    b.copy(b.call("bpf_map_lookup_elem", target, key), entry)
+    b.branch(ir.Cmp.EQ, entry, 0, full, found)
+    b.start(found)
+    place: ir.VReg = entry
+    if role is MapRole.QUANTIZE:
+        bucket = _bucket(state, amount, stmt.value)
+        place = b.bin(ir.BinOp.ADD, entry, b.bin(ir.BinOp.LSH, bucket, 3))
+        amount = 1
+    b.store(place, 0, 8, b.bin(ir.BinOp.ADD, b.load(place, 0, 8), amount))
+    b.goto(done)
+    b.start(full)
+    count_failure(b, state.failures(stmt.map))
+    b.start(done)
+
+
+def _zero(state: Lowering, role: MapRole) -> ir.Argument:
+    b = state.builder
+    if role is MapRole.QUANTIZE:
+        zero = b.register()
+        b.add(ir.MapValueAddr(zero, ZERO))
+        return zero
+    slot = ir.SlotRef(b.slot(8))
+    b.store(slot, 0, 8, 0)
+    return slot
+
+
+def _bucket(state: Lowering, value: ir.Operand, expr: tast.Expr) -> ir.VReg:
+    """Return the bucket of a value: its binary logarithm; 0 for 0, the top one for negatives."""
+    b = state.builder
+    t = strip(expr.type)
+    bits, signed = (t.bits, t.signed) if isinstance(t, Int) else (64, False)
+    v, bucket = b.copy(value), b.copy(0)
+    done = b.label("bucket")
+    if signed:
+        negative, positive = b.label("negative"), b.label("positive")
+        b.branch(ir.Cmp.SLT, v, 0, negative, positive)
+        b.start(negative)
+        b.copy(bits - 1, bucket)
+        b.goto(done)
+        b.start(positive)
+    step = bits // 2
+    while step:
+        high = b.bin(ir.BinOp.RSH, v, step)
+        large, small = b.label("large"), b.label("small")
+        b.branch(ir.Cmp.NE, high, 0, large, small)
+        b.start(large)
+        b.copy(high, v)
+        b.copy(b.bin(ir.BinOp.ADD, bucket, step), bucket)
+        b.start(small)
+        step //= 2
+    b.start(done)
+    return bucket
+
+
+def _emit(state: Lowering, stmt: tast.Emit) -> None:
+    """Send a record: scalars are computed first, then the rest is written where it will lie."""
+    b = state.builder
+    schema = state.script.events[stmt.event]
+    size = schema.payload.size
+    ready = {
+        i: scalar(state, v)
+        for i, v in enumerate(stmt.values)
+        if isinstance(strip(v.type), Int) or state.is_pointer(v.type)
+    }
+    b.comment(f"{schema.kind} #{schema.id}")
+    record, done = reserve(b, size, ring=state.ring)
+    b.store(record, 0, 4, schema.id)
+    end = 4
+    for i, (field, expr) in enumerate(zip(schema.payload.fields, stmt.values, strict=True)):
+        if isinstance(record, ir.SlotRef):
+            state.clear(record, end, field.offset - end)
+        if i in ready:
+            b.store(record, field.offset, size_of(field.type), ready[i])
+        else:
+            into(state, expr, record, field.offset, size_of(field.type))
+        end = field.offset + size_of(field.type)
+    if isinstance(record, ir.SlotRef):
+        # The kernel copies the whole record from the stack, so no byte may be unset.
+        state.clear(record, end, size - end)
+    submit(b, record, size, done)

@@ -1,0 +1,1 @@
+"""The parts of lowering that statements are made of."""

@@ -1,0 +1,174 @@
+"""Lower what needs memory: strings, arrays, structs and map keys, written where they are wanted."""
+
+from __future__ import annotations
+
+from pybpf.compiler import ir, tast
+from pybpf.compiler.convert import is_scalar
+from pybpf.compiler.lowering import values
+from pybpf.compiler.lowering.state import Lowering, key_struct, pieces
+from pybpf.target.features import PROBE_READ_KERNEL
+from pybpf.types import Space, size_of
+
+_INLINE = 128
+"""Up to this many bytes a copy is made of loads and stores, above by a helper."""
+
+
+def key_of(state: Lowering, name: str, keys: tuple[tast.Expr, ...]) -> ir.SlotRef:
+    """Return the key of a map entry in a slot, every byte set: the kernel compares them all."""
+    b = state.builder
+    layout = key_struct(state.script.map(name))
+    slot = ir.SlotRef(b.slot(layout.size))
+    ready = [values.scalar(state, k) if is_scalar(k.type) else None for k in keys]
+    end = 0
+    for field, key, operand in zip(layout.fields, keys, ready, strict=True):
+        state.clear(slot, end, field.offset - end)
+        size = size_of(field.type)
+        if operand is not None:
+            b.store(slot, field.offset, size, operand)
+        else:
+            into(state, key, slot, field.offset, size, clean=True)
+        end = field.offset + size
+    state.clear(slot, end, layout.size - end)
+    return slot
+
+
+def place(state: Lowering, expr: tast.Expr) -> tuple[ir.Base, int]:
+    """Return where an array or struct lies, copying it to a slot if it lies nowhere yet."""
+    match expr:
+        case tast.CtxField():
+            return ir.CTX, expr.offset
+        case tast.Select():
+            base, offset = place(state, expr.object)
+            return base, offset + expr.offset
+        case _:
+            slot = ir.SlotRef(state.builder.slot(size_of(expr.type)))
+            into(state, expr, slot, 0, size_of(expr.type))
+            return slot, 0
+
+
+def into(
+    state: Lowering, expr: tast.Expr, base: ir.Base, offset: int, size: int, *, clean: bool = False
+) -> None:
+    """Write a value to the ``size`` bytes at ``base + offset``; a longer value is cut.
+
+    ``clean``: bytes after a string's NUL, and those the value is too short for, are zero.
+    Elsewhere they may be anything, as readers stop at the NUL.
+    """
+    b = state.builder
+    own = min(size, size_of(expr.type))
+    if clean:
+        state.clear(base, offset + own, size - own)
+    match expr:
+        case tast.Text():
+            _store_text(state, expr.value, base, offset, own)
+        case tast.ReadString():
+            if clean:
+                state.clear(base, offset, own)
+            address = values.scalar(state, expr.address)
+            _read(state, expr.space, b.address(base, offset), own, address, text=True)
+        case tast.Deref():
+            address = values.scalar(state, expr.address)
+            if expr.offset:
+                address = b.bin(ir.BinOp.ADD, address, expr.offset)
+            _read(state, expr.space, b.address(base, offset), own, address, text=False)
+        case tast.DynString():
+            _dynamic(state, expr, base, offset, own, clean=clean)
+        case tast.Context() if not is_scalar(expr.type):
+            b.call_void("bpf_get_current_comm", b.address(base, offset), own)
+        case tast.MapValue() if not is_scalar(expr.type):
+            _copy_entry(state, expr, base, offset, own)
+        case tast.CtxField() | tast.Select() if not is_scalar(expr.type):
+            source, start = place(state, expr)
+            _copy(state, source, start, base, offset, own)
+        case _:
+            b.store(base, offset, own, values.scalar(state, expr))
+
+
+def _store_text(state: Lowering, text: bytes, base: ir.Base, offset: int, size: int) -> None:
+    padded = text[:size].ljust(size, b"\0")
+    for at, width in pieces(offset, size):
+        piece = padded[at - offset : at - offset + width]
+        number = int.from_bytes(piece, "little" if state.byteorder == "little" else "big")
+        state.builder.store(base, at, width, values.signed64(number))
+
+
+def _read(
+    state: Lowering,
+    space: Space | None,
+    target: ir.Argument,
+    size: int,
+    address: ir.Operand,
+    *,
+    text: bool,
+) -> None:
+    """Read memory; an address of unknown space is tried as the kernel's, then as the user's.
+
+    Where it fails, the helpers fill the target with zeros.
+    """
+    b = state.builder
+    first = state.read_helper(space, text=text)
+    if space is not None or PROBE_READ_KERNEL not in state.features:
+        b.call_void(first, target, size, address)
+        return
+    result = b.call(first, target, size, address)
+    again, done = b.label("user"), b.label("read")
+    b.branch(ir.Cmp.SLT, result, 0, again, done)
+    b.start(again)
+    b.call_void(state.read_helper(Space.USER, text=text), target, size, address)
+    b.start(done)
+
+
+def _dynamic(
+    state: Lowering, expr: tast.DynString, base: ir.Base, offset: int, size: int, *, clean: bool
+) -> None:
+    """Read a dynamic array: the word holds its length above its place."""
+    b = state.builder
+    word = values.scalar(state, expr.word)
+    if clean or not expr.text:
+        state.clear(base, offset, size)
+    start = b.bin(ir.BinOp.AND, word, 0xFFFF)
+    if expr.relative:
+        start = b.bin(ir.BinOp.ADD, start, expr.end)
+    address = b.bin(ir.BinOp.ADD, ir.CTX, start)
+    target = b.address(base, offset)
+    helper = state.read_helper(Space.KERNEL, text=expr.text)
+    if expr.text:
+        b.call_void(helper, target, size, address)
+        return
+    length = b.bin(ir.BinOp.RSH, word, 16)
+    longer, fits = b.label("longer"), b.label("fits")
+    b.branch(ir.Cmp.GT, length, size, longer, fits)
+    b.start(longer)
+    b.copy(size, length)
+    b.start(fits)
+    b.call_void(helper, target, length, address)
+
+
+def _copy_entry(
+    state: Lowering, expr: tast.MapValue, base: ir.Base, offset: int, size: int
+) -> None:
+    b = state.builder
+    key = key_of(state, expr.map, expr.keys)
+    entry = b.call("bpf_map_lookup_elem", ir.MapRef(expr.map), key)
+    found, missing, done = b.label("found"), b.label("missing"), b.label("copied")
+    b.branch(ir.Cmp.NE, entry, 0, found, missing)
+    b.start(found)
+    _copy(state, entry, 0, base, offset, size)
+    b.goto(done)
+    b.start(missing)
+    state.clear(base, offset, size)
+    b.start(done)
+
+
+def _copy(
+    state: Lowering, source: ir.Base, start: int, base: ir.Base, offset: int, size: int
+) -> None:
+    b = state.builder
+    if size > _INLINE:
+        helper = state.read_helper(Space.KERNEL, text=False)
+        b.call_void(helper, b.address(base, offset), size, b.address(source, start))
+        return
+    # An access must be aligned on both sides.
+    align = next(a for a in (8, 4, 2, 1) if (start - offset) % a == 0)
+    for at, width in pieces(start, size, align):
+        b.store(base, offset + at - start, width, b.load(source, at, width))

@@ -1,0 +1,73 @@
+"""What lowering carries along: the function under construction and facts about the script."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pybpf.compiler import ir, tast
+from pybpf.compiler.builder import Builder
+from pybpf.target.features import PROBE_READ_KERNEL, RINGBUF
+from pybpf.types import Ptr, Space, Struct, Type, strip, struct_of
+
+WORD = 8
+
+
+def key_struct(decl: tast.MapDecl) -> Struct:
+    """Return the layout of a map's key; one without fields is a single word that is always 0."""
+    if not decl.keys:
+        return Struct("", (), 4, 4)
+    return struct_of("", [(str(i), t) for i, t in enumerate(decl.keys)])
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """The state of one probe's lowering."""
+
+    builder: Builder
+    script: tast.TypedScript
+    features: frozenset[str]
+    byteorder: str
+
+    @property
+    def ring(self) -> bool:
+        """Whether records go through a BPF ring buffer."""
+        return RINGBUF in self.features
+
+    def failures(self, name: str) -> int:
+        """Return the counter of refused updates of a map."""
+        return failure_index(self.script, name)
+
+    def is_pointer(self, t: Type) -> bool:
+        """Whether the type is a pointer."""
+        return isinstance(strip(t), Ptr)
+
+    def read_helper(self, space: Space | None, *, text: bool) -> str:
+        """Return the helper that reads from an address space."""
+        kind = "_str" if text else ""
+        if PROBE_READ_KERNEL not in self.features:
+            return f"bpf_probe_read{kind}"
+        side = "user" if space is Space.USER else "kernel"
+        return f"bpf_probe_read_{side}{kind}"
+
+    def clear(self, base: ir.Base, offset: int, size: int) -> None:
+        """Store ``size`` zero bytes at ``base + offset``, in the widest aligned stores."""
+        for at, width in pieces(offset, size):
+            self.builder.store(base, at, width, 0)
+
+
+def failure_index(script: tast.TypedScript, name: str) -> int:
+    """Return the index of a map's counter of refused updates; 0 counts lost records."""
+    return 1 + [decl.name for decl in script.maps].index(name)
+
+
+def pieces(offset: int, size: int, align: int = WORD) -> list[tuple[int, int]]:
+    """Cut the bytes from ``offset`` on into (offset, width) of aligned accesses."""
+    out: list[tuple[int, int]] = []
+    end = offset + size
+    while offset < end:
+        width = align
+        while offset % width or offset + width > end:
+            width //= 2
+        out.append((offset, width))
+        offset += width
+    return out

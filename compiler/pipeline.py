@@ -1,0 +1,153 @@
+"""The stages in order: script text and a Target in, a CompiledScript out."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pybpf.compiler.codegen import generate
+
+from pybpf.compiler import ir, tast
+from pybpf.compiler.builtins.values import STACKS
+from pybpf.compiler.infer import infer
+from pybpf.compiler.lower import lower
+from pybpf.compiler.lowering.state import failure_index, key_struct
+from pybpf.compiler.parser import parse_text
+from pybpf.compiler.providers import row_of
+from pybpf.compiler.runtime import EVENTS, LOST, ZERO
+from pybpf.isa.abi import MapType
+from pybpf.script import CompiledScript, MapRole, MapSpec, ProbeSpec
+from pybpf.source import Source
+from pybpf.target.features import RINGBUF
+from pybpf.target.target import Target
+from pybpf.types import Type, size_of
+
+SCRATCH = ".scratch"
+"""What does not fit the stack: a per-CPU array with one element for each program."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Sizes that a user may set: entries of each map, bytes of the ring buffer, stacks kept."""
+
+    map_entries: int = 4096
+    buffer_size: int = 1 << 20
+    stacks: int = 4096
+    stack_depth: int = 32
+
+
+def compile_script(
+    text: str | Source,
+    target: Target,
+    options: Options = Options(),
+) -> CompiledScript:
+    """Compile a script; raises LexError, ParseError or ScriptTypeError with the places at fault."""
+    source = Source("<script>", text) if isinstance(text, str) else text
+    with deep_recursion():
+        typed = infer(parse_text(source), target)
+        functions = [lower(typed, p, target.features, target.arch.byteorder) for p in typed.probes]
+        return link(typed, functions, target, options)
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Let the stages descend into deeply nested scripts; the parser bounds how deep they are.
+
+    Python 3.11 and later need no C stack for calls from Python to Python.
+    """
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 50_000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def link(
+    typed: tast.TypedScript,
+    functions: list[ir.Function],
+    target: Target,
+    options: Options,
+) -> CompiledScript:
+    """Turn each probe's IR into a program, and gather the maps that they need."""
+    probes: list[ProbeSpec] = []
+    scratch = 0
+    for index, (probe, function) in enumerate(zip(typed.probes, functions, strict=True)):
+        generated = generate(
+            function,
+            features=target.features,
+            prog_type=row_of(probe.specs[0].provider).prog_type,
+            scratch_index=index,
+            byteorder=target.arch.byteorder,
+        )
+        scratch = max(scratch, generated.scratch_size)
+        program = generated.program
+        probes += (dataclasses.replace(spec, program=program) for spec in probe.specs)
+    maps = [_script_map(typed, decl, options) for decl in typed.maps]
+    used = _maps_used(functions)
+    maps += _runtime_maps(typed, used, target, options)
+    if scratch:
+        count = len(typed.probes)
+        maps.append(MapSpec(SCRATCH, MapRole.SCRATCH, MapType.PERCPU_ARRAY, 4, scratch, count))
+    return CompiledScript(typed.source, target.arch.name, tuple(probes), tuple(maps), typed.events)
+
+
+def _script_map(typed: tast.TypedScript, decl: tast.MapDecl, options: Options) -> MapSpec:
+    key = key_struct(decl)
+    plain = decl.role is MapRole.MAP
+    return MapSpec(
+        decl.name,
+        decl.role,
+        MapType.HASH if plain else MapType.PERCPU_HASH,
+        key.size,
+        size_of(decl.value) if plain else aggregate_size(decl.role, decl.value),
+        options.map_entries if decl.keys else 1,
+        key=key,
+        value=decl.value,
+        failures=failure_index(typed, decl.name),
+    )
+
+
+def aggregate_size(role: MapRole, value: Type) -> int:
+    """Return the size of one CPU's value: a u64, or one for each bit of what is counted."""
+    return 8 * 8 * size_of(value) if role is MapRole.QUANTIZE else 8
+
+
+def _maps_used(functions: list[ir.Function]) -> set[str]:
+    used: set[str] = set()
+    for function in functions:
+        for block in function.blocks:
+            for instr in block.instrs:
+                match instr.op:
+                    case ir.CallHelper(args=args):
+                        used |= {a.name for a in args if isinstance(a, ir.MapRef)}
+                    case ir.Copy(src=ir.MapRef(name=name)) | ir.MapValueAddr(name=name):
+                        used.add(name)
+                    case _:
+                        pass
+    return used
+
+
+def _runtime_maps(
+    typed: tast.TypedScript, used: set[str], target: Target, options: Options
+) -> list[MapSpec]:
+    maps = []
+    if EVENTS in used:
+        if RINGBUF in target.features:
+            events = MapSpec(EVENTS, MapRole.EVENTS, MapType.RINGBUF, 0, 0, options.buffer_size)
+        else:
+            events = MapSpec(EVENTS, MapRole.EVENTS, MapType.PERF_EVENT_ARRAY, 4, 4, target.cpus)
+        maps.append(events)
+    if LOST in used:
+        counters = 8 * (1 + len(typed.maps))
+        maps.append(MapSpec(LOST, MapRole.LOST, MapType.ARRAY, 4, counters, 1))
+    if ZERO in used:
+        largest = max(aggregate_size(d.role, d.value) for d in typed.maps)
+        maps.append(MapSpec(ZERO, MapRole.ZERO, MapType.ARRAY, 4, largest, 1))
+    if STACKS in used:
+        depth = 8 * options.stack_depth
+        maps.append(MapSpec(STACKS, MapRole.STACKS, MapType.STACK_TRACE, 4, depth, options.stacks))
+    return maps

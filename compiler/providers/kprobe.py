@@ -1,0 +1,59 @@
+"""kprobe and kretprobe: SYMBOL, SYMBOL+OFFSET, an address or a pattern."""
+
+from __future__ import annotations
+
+import re
+
+from pybpf.compiler.glob import is_glob, matching
+from pybpf.compiler.scope import fault
+from pybpf.errors import TargetError
+from pybpf.isa.insn import Program
+from pybpf.script import KernelFunction, ProbeSpec, Provider
+from pybpf.source import Span
+from pybpf.suggest import did_you_mean
+from pybpf.target.target import Target
+
+_NUMBER = r"0[xX][0-9a-fA-F]+|[0-9]+"
+_PLACE = re.compile(rf"(?P<symbol>[A-Za-z_.$][\w.$]*)(?:\+(?P<offset>{_NUMBER}))?")
+_ADDRESS = re.compile(_NUMBER)
+
+
+def kprobe(where: str, span: Span, target: Target) -> list[ProbeSpec]:
+    """Return the probe of ``kprobe:where``."""
+    return _resolve(Provider.KPROBE, where, span, target)
+
+
+def kretprobe(where: str, span: Span, target: Target) -> list[ProbeSpec]:
+    """Return the probe of ``kretprobe:where``."""
+    return _resolve(Provider.KRETPROBE, where, span, target)
+
+
+def _resolve(provider: Provider, where: str, span: Span, target: Target) -> list[ProbeSpec]:
+    if not where:
+        raise fault(span, f"{provider} wants a function", f"such as {provider}:vfs_read")
+    if _ADDRESS.fullmatch(where):
+        places = [KernelFunction("", _number(where))]
+    elif match := _PLACE.fullmatch(where):
+        places = [KernelFunction(match["symbol"], _number(match["offset"] or "0"))]
+    elif is_glob(where):
+        return [_expand(provider, where, span, target)]
+    else:
+        raise fault(span, f"'{where}' is no function, function+offset, address or pattern")
+    return [ProbeSpec(provider, span.text, Program(()), functions=tuple(places))]
+
+
+def _number(text: str) -> int:
+    return int(text, 16) if text[:2].lower() == "0x" else int(text)
+
+
+def _expand(provider: Provider, where: str, span: Span, target: Target) -> ProbeSpec:
+    try:
+        known = target.functions()
+    except TargetError as error:
+        raise fault(span, str(error)) from error
+    found = matching(where, known)
+    if not found:
+        near = did_you_mean(re.sub(r"[^\w.]", "", where), known)
+        raise fault(span, f"no function of this kernel matches '{where}'{near}")
+    places = tuple(KernelFunction(name) for name in found)
+    return ProbeSpec(provider, span.text, Program(()), functions=places, glob=True)

@@ -1,0 +1,31 @@
+"""tracepoint: CATEGORY/EVENT, either of which may be a pattern."""
+
+from __future__ import annotations
+
+from pybpf.compiler.glob import is_glob, matching
+from pybpf.compiler.scope import fault
+from pybpf.errors import TargetError
+from pybpf.isa.insn import Program
+from pybpf.script import ProbeSpec, Provider
+from pybpf.source import Span
+from pybpf.target.target import Target
+
+
+def tracepoint(where: str, span: Span, target: Target) -> list[ProbeSpec]:
+    """Return the probes of ``tracepoint:where``, one for each event that a pattern matches."""
+    name = where if "/" in where else where.replace(":", "/", 1)
+    if name.count("/") != 1 or name.startswith("/") or name.endswith("/"):
+        hint = "CATEGORY/EVENT, as in tracepoint:sched/sched_switch"
+        raise fault(span, f"'{where}' is no tracepoint", hint)
+    try:
+        if not is_glob(name):
+            target.event_format(name)
+            names = [name]
+        elif not (names := matching(name, target.event_names())):
+            raise fault(span, f"no tracepoint matches '{name}'")
+    except TargetError as error:
+        raise fault(span, str(error)) from error
+    return [
+        ProbeSpec(Provider.TRACEPOINT, span.text, Program(()), tracepoint=n, glob=is_glob(name))
+        for n in names
+    ]

@@ -1,0 +1,55 @@
+"""The maps of the run time, and the pieces of code that use them: records and failure counters."""
+
+from __future__ import annotations
+
+from pybpf.compiler import ir
+from pybpf.compiler.builder import Builder
+
+EVENTS = ".events"
+"""Records to user space: a ring buffer, or a perf event array on older kernels."""
+LOST = ".lost"
+"""One array value of u64 counters: lost records, then refused updates by map."""
+ZERO = ".zero"
+"""One array value of zero bytes: what a histogram starts from."""
+
+CURRENT_CPU = 0xFFFFFFFF
+"""BPF_F_CURRENT_CPU."""
+NOEXIST = 1
+"""BPF_NOEXIST."""
+
+
+def count_failure(b: Builder, index: int) -> None:
+    """Add one to a counter of the LOST map. Atomic: CPUs share it, as failures are rare."""
+    counter = b.register()
+    b.add(ir.MapValueAddr(counter, LOST, 8 * index))
+    b.add(ir.AtomicAdd(counter, 0, 8, b.copy(1)))
+
+
+def reserve(b: Builder, size: int, *, ring: bool) -> tuple[ir.Base, ir.Label]:
+    """Return room for a record of ``size`` bytes, and the label to go on at after ``submit``."""
+    done = b.label("sent")
+    if not ring:
+        return ir.SlotRef(b.slot(size)), done
+    record = b.call("bpf_ringbuf_reserve", ir.MapRef(EVENTS), size, 0)
+    lost, room = b.label("lost"), b.label("room")
+    b.branch(ir.Cmp.EQ, record, 0, lost, room)
+    b.start(lost)
+    count_failure(b, 0)
+    b.goto(done)
+    b.start(room)
+    return record, done
+
+
+def submit(b: Builder, record: ir.Base, size: int, done: ir.Label) -> None:
+    """Hand a finished record over."""
+    if isinstance(record, ir.SlotRef):
+        result = b.call(
+            "bpf_perf_event_output", ir.CTX, ir.MapRef(EVENTS), CURRENT_CPU, record, size
+        )
+        lost = b.label("lost")
+        b.branch(ir.Cmp.SLT, result, 0, lost, done)
+        b.start(lost)
+        count_failure(b, 0)
+    else:
+        b.call_void("bpf_ringbuf_submit", record, 0)
+    b.start(done)
