@@ -1,0 +1,75 @@
+from pathlib import Path
+
+import pytest
+
+from pybpf.isa.abi import MapType, ProgType
+from pybpf.kernel import features
+from pybpf.target import features as names
+
+kernel = pytest.mark.kernel
+
+
+@kernel
+def test_the_helpers_of_each_program_type_are_told_apart():
+    assert features.helper("bpf_map_lookup_elem", ProgType.SOCKET_FILTER)
+    assert features.helper("bpf_get_stackid", ProgType.TRACEPOINT)
+    assert not features.helper("bpf_get_stackid", ProgType.SOCKET_FILTER)
+    assert features.helper("bpf_redirect", ProgType.SCHED_CLS)
+    assert not features.helper("bpf_redirect", ProgType.TRACEPOINT)
+
+
+@kernel
+def test_map_types_are_told_apart():
+    assert features.map_type(MapType.HASH)
+    assert not features.map_type(MapType.UNSPEC)
+
+
+@kernel
+def test_detected_features_are_those_that_targets_know():
+    assert features.detect() <= names.ALL
+    assert (names.RINGBUF in features.detect()) == features.ringbuf()
+
+
+@kernel
+def test_ring_buffers_come_with_their_helpers():
+    assert features.ringbuf() == features.helper("bpf_ringbuf_reserve")
+
+
+@kernel
+def test_links_follow_the_build_options():
+    config = features.config()
+    if not config:
+        pytest.skip("this kernel does not tell its build options")
+
+    assert features.perf_link() == features.helper("bpf_get_attach_cookie")
+    assert not features.kprobe_multi() or config.get("CONFIG_FPROBE") == "y"
+    assert not features.uprobe_multi() or config.get("CONFIG_UPROBES") == "y"
+
+
+@pytest.mark.parametrize("name", ["kprobe", "uprobe"])
+def test_probe_pmus_are_numbered(name):
+    folder = Path("/sys/bus/event_source/devices", name)
+    pmu = features.pmu(name)
+
+    assert (pmu is not None) == folder.exists()
+    if pmu:
+        assert pmu.type == int((folder / "type").read_text())
+        assert pmu.bits["retprobe"] == 1
+
+
+def test_an_unknown_pmu_is_none():
+    assert features.pmu("no_such") is None
+
+
+def test_build_options_are_read_by_name():
+    config = features.config()
+    if not config:
+        pytest.skip("this kernel does not tell its build options")
+
+    assert config["CONFIG_SYSFS"] == "y"
+    assert "CONFIG_NO_SUCH" not in config
+
+
+@kernel
+def test_bpf_is_available_where_these_tests_run():
+    assert features.why_unavailable() is None
