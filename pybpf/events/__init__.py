@@ -1,1 +1,1 @@
-"""."""
+"""Events: record bytes and map entries -> rows."""

@@ -1,0 +1,280 @@
+"""Decode what a running script emits: record bytes and map contents -> rows."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from pybpf.errors import EventError
+from pybpf.events.layout import (
+    Codec,
+    Member,
+    Plain,
+    Record,
+    Scalar,
+    declare,
+    declare_event,
+    declare_struct,
+)
+from pybpf.events.merge import Entry, add, order
+from pybpf.rows import (
+    Buckets,
+    Cell,
+    ExitRow,
+    LostRow,
+    MapRow,
+    PrintfRow,
+    PrintRow,
+    Row,
+    Stack,
+    Value,
+)
+from pybpf.script import (
+    CompiledScript,
+    ConstArg,
+    EventArg,
+    EventKind,
+    EventSchema,
+    FieldArg,
+    MapArg,
+    MapRole,
+    MapSpec,
+)
+from pybpf.types import S32, S64, U64, VOID, Array, Int, Show, Struct, Type, show_of, strip
+
+_SCRIPT_ROLES = {MapRole.MAP, MapRole.COUNT, MapRole.SUM, MapRole.QUANTIZE}
+
+
+class MapReader(Protocol):
+    """Where the decoder reads maps from: the kernel's, or those of the VM."""
+
+    def items(self, name: str, /) -> Iterable[tuple[bytes, Sequence[bytes]]]:
+        """Return (key, values) of every entry: one value per possible CPU, or the only one."""
+
+    def clear(self, name: str, /) -> None:
+        """Delete every entry."""
+
+    def stack(self, stack_id: int, /) -> tuple[int, ...]:
+        """Return a stack's addresses, innermost first; none if there is no such stack."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """An event's schema made ready. ``fields``: place in the decoded record, type.
+
+    ``simple`` lists the fields in the arguments' place where nothing else has to be looked up.
+    """
+
+    schema: EventSchema
+    codec: Codec
+    fields: dict[str, tuple[int, Type]]
+    simple: tuple[tuple[int, Type], ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A script's map made ready. ``keys`` are the types of the key's fields."""
+
+    spec: MapSpec
+    keys: tuple[Type, ...]
+    value: Type
+    key_codec: Codec
+    value_codec: Codec
+
+
+class Decoder:
+    """Turns the records of one running script, and its maps, into rows.
+
+    ``byteorder`` is that of the target: ``little`` or ``big``. Raises EventError if the script's
+    schemas describe impossible layouts.
+    """
+
+    def __init__(
+        self, script: CompiledScript, maps: MapReader, *, byteorder: str = "little"
+    ) -> None:
+        self._maps = maps
+        self._id = struct.Struct("<I" if byteorder == "little" else ">I").unpack_from
+        self._forms = [_form(schema, byteorder) for schema in script.events]
+        self._tables = {
+            spec.name: _table(spec, byteorder) for spec in script.maps if spec.role in _SCRIPT_ROLES
+        }
+        self._lost = next((spec.name for spec in script.maps if spec.role is MapRole.LOST), None)
+        self._counter = Codec(_counters(1, signed=False), byteorder, "lost records")
+        self._failures = [
+            (spec.failures, spec.name) for spec in script.maps if spec.failures is not None
+        ]
+
+    def decode(self, record: bytes | memoryview) -> Row | None:
+        """Return the row a record stands for; None for a ``clear``, which is performed.
+
+        A map argument is read now. Raises EventError if the bytes fit no event of the script.
+        """
+        try:
+            form: _Form = self._forms[self._id(record)[0]]
+        except (struct.error, IndexError):
+            raise EventError(self._why_unknown(record)) from None
+        values = form.codec.decode(record)
+        match form.schema.kind:
+            case EventKind.PRINT:
+                return PrintRow(self._cells(form, values))
+            case EventKind.PRINTF:
+                return PrintfRow(form.schema.format, self._cells(form, values))
+            case EventKind.EXIT:
+                return ExitRow(_code(form, self._cells(form, values)))
+            case EventKind.CLEAR:
+                for arg in form.schema.args:
+                    if isinstance(arg, MapArg):
+                        self._maps.clear(arg.name)
+                return None
+
+    def map_rows(self) -> tuple[MapRow, ...]:
+        """Return the script's maps that have entries, in the order they appear in its text."""
+        rows = (self.map_row(name) for name in self._tables)
+        return tuple(row for row in rows if row.entries)
+
+    def map_row(self, name: str) -> MapRow:
+        """Return the present content of a map of the script; KeyError if it has no such map."""
+        table = self._tables[name]
+        entries = order(
+            (table.key_codec.decode(key), _merge(table, values))
+            for key, values in self._maps.items(name)
+        )
+        return MapRow(
+            name, table.keys, table.value, tuple(self._entry(table, entry) for entry in entries)
+        )
+
+    def lost_rows(self) -> tuple[LostRow, ...]:
+        """Return the counters of lost records and refused map updates that are not zero."""
+        if self._lost is None:
+            return ()
+        totals: dict[int, int] = {}
+        for key, values in self._maps.items(self._lost):
+            (index,) = self._id(key)
+            (totals[index],) = add(_numbers(self._counter, values), U64)
+        rows = [LostRow(totals.get(0, 0))]
+        rows += [LostRow(totals.get(index, 0), name) for index, name in self._failures]
+        return tuple(row for row in rows if row.records)
+
+    def _why_unknown(self, record: bytes | memoryview) -> str:
+        if len(record) < 4:
+            return f"record: {len(record)} bytes hold no event id"
+        return f"record: the script has no event {self._id(record)[0]}"
+
+    def _cells(self, form: _Form, values: tuple[Plain, ...]) -> tuple[Cell | MapRow, ...]:
+        if form.simple is not None:
+            return tuple([Cell(values[place], t) for place, t in form.simple])
+        return tuple(self._cell(arg, form, values) for arg in form.schema.args)
+
+    def _cell(self, arg: EventArg, form: _Form, values: tuple[Plain, ...]) -> Cell | MapRow:
+        match arg:
+            case FieldArg(field=field):
+                place, t = form.fields[field]
+                return Cell(self._with_stacks(values[place], t), t)
+            case ConstArg(value=value, type=t):
+                return Cell(value, t)
+            case MapArg(name=name):
+                return self.map_row(name)
+
+    def _entry(self, table: _Table, entry: Entry) -> tuple[tuple[Value, ...], Value]:
+        key, value = entry
+        keys = tuple(self._with_stacks(k, t) for k, t in zip(key, table.keys, strict=True))
+        if table.spec.role is MapRole.QUANTIZE:
+            return keys, Buckets(cast("tuple[int, ...]", value))
+        return keys, self._with_stacks(value, table.value)
+
+    def _with_stacks(self, value: Plain, t: Type) -> Value:
+        """Replace stack ids, however deep, by the stacks they name."""
+        if isinstance(value, int):
+            return self._stack(value) if show_of(t) is Show.STACK else value
+        if isinstance(value, bytes):
+            return value
+        return tuple(self._with_stacks(v, u) for v, u in zip(value, _parts(t), strict=True))
+
+    def _stack(self, value: int) -> Stack:
+        # bpf_get_stackid() returns an id or a negative errno, whatever the sign of the type.
+        stack_id = S32.wrap(value)
+        return Stack(stack_id, self._maps.stack(stack_id) if stack_id >= 0 else ())
+
+
+def _form(schema: EventSchema, byteorder: str) -> _Form:
+    path = f"event {schema.id}"
+    fields = {f.name: (place, f.type) for place, f in enumerate(schema.payload.fields, start=1)}
+    simple: list[tuple[int, Type]] | None = []
+    for arg in schema.args:
+        if isinstance(arg, FieldArg) and arg.field not in fields:
+            raise EventError(f"{path}: the record has no field '{arg.field}'")
+        if simple is None or not isinstance(arg, FieldArg) or _has_stack(fields[arg.field][1]):
+            simple = None
+        else:
+            simple.append(fields[arg.field])
+    codec = Codec(declare_event(schema), byteorder, path)
+    return _Form(schema, codec, fields, None if simple is None else tuple(simple))
+
+
+def _table(spec: MapSpec, byteorder: str) -> _Table:
+    key = spec.key or Struct("", (), spec.key_size, 1)
+    value = spec.value or VOID
+    match spec.role:
+        case MapRole.COUNT | MapRole.SUM:
+            layout = _counters(1, signed=_is_signed(value))
+        case MapRole.QUANTIZE:
+            layout = _counters(spec.buckets, signed=False)
+        case _:
+            layout = Record((Member("value", 0, declare(value, spec.name)),), spec.value_size)
+    return _Table(
+        spec,
+        tuple(f.type for f in key.fields),
+        value,
+        Codec(declare_struct(key, f"{spec.name} key"), byteorder, f"{spec.name} key"),
+        Codec(layout, byteorder, f"{spec.name} value"),
+    )
+
+
+def _is_signed(t: Type) -> bool:
+    base = strip(t)
+    return isinstance(base, Int) and base.signed
+
+
+def _counters(count: int, *, signed: bool) -> Record:
+    return Record(tuple(Member(str(i), 8 * i, Scalar(8, signed)) for i in range(count)), 8 * count)
+
+
+def _numbers(codec: Codec, values: Iterable[bytes]) -> Iterator[tuple[int, ...]]:
+    for value in values:
+        yield cast("tuple[int, ...]", codec.decode(value))
+
+
+def _merge(table: _Table, values: Sequence[bytes]) -> Plain:
+    match table.spec.role:
+        case MapRole.COUNT | MapRole.SUM:
+            t = S64 if _is_signed(table.value) else U64
+            return add(_numbers(table.value_codec, values), t)[0]
+        case MapRole.QUANTIZE:
+            return add(_numbers(table.value_codec, values), U64)
+        case _:
+            return table.value_codec.decode(values[0])[0]
+
+
+def _code(form: _Form, cells: tuple[Cell | MapRow, ...]) -> int:
+    match cells:
+        case (Cell(value=int(code)),):
+            return code & 255
+        case _:
+            raise EventError(f"event {form.schema.id}: an exit needs one integer")
+
+
+def _parts(t: Type) -> Iterable[Type]:
+    """Return the types of the parts of an array or a struct."""
+    match strip(t):
+        case Array(element=element, count=count):
+            return [element] * count
+        case Struct(fields=fields):
+            return [f.type for f in fields]
+        case _:
+            return ()
+
+
+def _has_stack(t: Type) -> bool:
+    return show_of(t) is Show.STACK or any(_has_stack(part) for part in set(_parts(t)))
