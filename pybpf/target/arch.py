@@ -1,15 +1,21 @@
-"""Registers and calling conventions of the architectures a script can be compiled for."""
+"""Registers and calling conventions of the architectures a script can be compiled for.
+
+Another architecture is another row of ``ARCHES``, under the name that ``uname -m`` gives it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from pybpf.types import Struct
+from pybpf.isa.insn import ByteOrder
+from pybpf.types import ULONG, Struct, struct_of
 
 
 @dataclass(frozen=True, slots=True)
 class Arch:
-    """One architecture. ``regs`` is what a kprobe's context points to (struct pt_regs / user_pt_regs).
+    """One architecture. ``regs`` is what a kprobe's context points to (struct pt_regs or its like).
 
     ``arguments`` names the registers of the first integer arguments of a kernel function;
     further ones lie on the stack from ``stack_arguments`` bytes above ``sp`` on, at function entry
@@ -17,7 +23,7 @@ class Arch:
     """
 
     name: str
-    byteorder: str
+    byteorder: ByteOrder
     regs: Struct
     arguments: tuple[str, ...]
     retval: str
@@ -25,3 +31,75 @@ class Arch:
     sp: str
     stack_arguments: int | None
     syscall_prefixes: tuple[str, ...]
+
+
+def _regs(name: str, order: str) -> Struct:
+    """Return a struct of unsigned longs; the field names are given in memory order."""
+    return struct_of(name, [(register, ULONG) for register in order.split()])
+
+
+def _numbered(prefix: str, first: int, last: int) -> str:
+    return " ".join(f"{prefix}{n}" for n in range(first, last + 1))
+
+
+# struct pt_regs of arch/x86/include/uapi/asm/ptrace.h, with the names it has in user space.
+_X86_64 = Arch(
+    name="x86_64",
+    byteorder="little",
+    regs=_regs(
+        "pt_regs",
+        "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss",
+    ),
+    arguments=("rdi", "rsi", "rdx", "rcx", "r8", "r9"),
+    retval="rax",
+    ip="rip",
+    sp="rsp",
+    stack_arguments=8,  # above the return address
+    syscall_prefixes=("__x64_", "__se_", "__do_"),
+)
+
+# struct user_pt_regs of arch/arm64/include/uapi/asm/ptrace.h; its regs[31] under assembly names.
+_AARCH64 = Arch(
+    name="aarch64",
+    byteorder="little",
+    regs=_regs("user_pt_regs", f"{_numbered('x', 0, 30)} sp pc pstate"),
+    arguments=tuple(_numbered("x", 0, 7).split()),
+    retval="x0",
+    ip="pc",
+    sp="sp",
+    stack_arguments=0,
+    syscall_prefixes=("__arm64_", "__se_", "__do_"),
+)
+
+# struct user_regs_struct of arch/riscv/include/uapi/asm/ptrace.h.
+_RISCV64 = Arch(
+    name="riscv64",
+    byteorder="little",
+    regs=_regs(
+        "user_regs_struct",
+        f"pc ra sp gp tp t0 t1 t2 s0 s1 {_numbered('a', 0, 7)} {_numbered('s', 2, 11)} t3 t4 t5 t6",
+    ),
+    arguments=tuple(_numbered("a", 0, 7).split()),
+    retval="a0",
+    ip="pc",
+    sp="sp",
+    stack_arguments=0,
+    syscall_prefixes=("__riscv_", "__se_", "__do_"),
+)
+
+# struct user_pt_regs of arch/s390/include/uapi/asm/ptrace.h: args[1], psw, gprs[16].
+_S390X = Arch(
+    name="s390x",
+    byteorder="big",
+    regs=_regs("user_pt_regs", f"args psw_mask psw_addr {_numbered('r', 0, 15)}"),
+    arguments=tuple(_numbered("r", 2, 6).split()),
+    retval="r2",
+    ip="psw_addr",
+    sp="r15",
+    stack_arguments=160,  # above the callee's register save area
+    syscall_prefixes=("__s390x_", "__se_", "__do_"),
+)
+
+ARCHES: Mapping[str, Arch] = MappingProxyType(
+    {arch.name: arch for arch in (_X86_64, _AARCH64, _RISCV64, _S390X)}
+)

@@ -1,0 +1,64 @@
+"""The kernel's symbol table: the text of ``/proc/kallsyms`` in, names and addresses out."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+
+_REACH = 1 << 20
+"""No function is larger. Beyond the last symbol of the text, or between modules, is no symbol."""
+
+
+class SymbolTable:
+    """Text symbols, sorted by address; symbols that share an address keep the order given.
+
+    A symbol of a module is called ``name [module]``, as in kallsyms.
+    """
+
+    __slots__ = ("_addresses", "_by_name", "_names")
+
+    def __init__(self, symbols: Iterable[tuple[int, str]] = ()) -> None:
+        rows = sorted(symbols, key=lambda row: row[0])
+        self._addresses = [address for address, _ in rows]
+        self._names = [name for _, name in rows]
+        self._by_name: dict[str, list[int]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[tuple[int, str]]:
+        """Yield (address, name) pairs, sorted by address."""
+        return zip(self._addresses, self._names, strict=True)
+
+    def resolve(self, address: int) -> tuple[str, int] | None:
+        """Return the (symbol, offset) an address lies in, or None.
+
+        Of symbols that share their address it is the first, the one the kernel prints.
+        """
+        last = bisect_right(self._addresses, address) - 1
+        if last < 0 or address - self._addresses[last] >= _REACH:
+            return None
+        start = self._addresses[last]
+        return self._names[bisect_left(self._addresses, start)], address - start
+
+    def addresses(self, name: str) -> Sequence[int]:
+        """Return every address of the symbol called ``name``, with or without its module."""
+        if self._by_name is None:
+            self._by_name = {}
+            for address, full in self:
+                self._by_name.setdefault(full, []).append(address)
+                if full.endswith("]"):
+                    self._by_name.setdefault(full.partition(" ")[0], []).append(address)
+        return tuple(self._by_name.get(name, ()))
+
+
+# line: address ' ' kind ' ' name ['\t[' module ']']; kinds t, T, w and W are in text sections.
+_TEXT_SYMBOL = re.compile(r"^([0-9a-f]+) [tTwW] (.+)$", re.MULTILINE)
+
+
+def parse_kallsyms(text: str) -> SymbolTable:
+    """Return the text symbols of kallsyms; all addresses are 0 where the kernel hides them."""
+    return SymbolTable(
+        (int(address, 16), name.replace("\t", " ")) for address, name in _TEXT_SYMBOL.findall(text)
+    )
