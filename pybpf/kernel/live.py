@@ -1,0 +1,143 @@
+"""The running machine as a Target: every fact is read when first asked for, and kept."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from pybpf.errors import KernelError, TargetError
+from pybpf.kernel.tracefs import open_debugfs, open_tracefs
+from pybpf.target.arch import ARCHES, Arch
+from pybpf.target.features import ALL
+from pybpf.target.symbols import SymbolTable, parse_kallsyms
+from pybpf.tracefs.format import EventFormat, parse_format
+
+_KALLSYMS = "/proc/kallsyms"
+_TRACEABLE = "available_filter_functions"
+_EVENT_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+# Compilers put these before functions, and the symbols before these mark no functions.
+_PADDING = ("__pfx_", "__cfi_", "__ftrace_invalid_address__")
+
+
+class LiveTarget:
+    """This machine. ``environment`` adds to, and goes before, the environment of this process."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._overrides = dict(environment or {})
+        self._formats: dict[str, EventFormat] = {}
+
+    @cached_property
+    def arch(self) -> Arch:
+        """Registers and calling convention; raises TargetError for an unknown machine."""
+        machine = os.uname().machine
+        if machine not in ARCHES:
+            raise TargetError(f"unknown architecture {machine}; known are {', '.join(ARCHES)}")
+        return ARCHES[machine]
+
+    @cached_property
+    def release(self) -> str:
+        """The kernel release, such as ``6.12.117+deb13-amd64``."""
+        return os.uname().release
+
+    @cached_property
+    def cpus(self) -> int:
+        """The number of possible CPUs."""
+        from pybpf.kernel.maps import possible_cpus
+
+        return len(possible_cpus())
+
+    @cached_property
+    def features(self) -> frozenset[str]:
+        """What the kernel's BPF can do, by the names in ``target.features``.
+
+        Whoever has no right to find out cannot run a script either, but may compile one: then it
+        is compiled for a current kernel.
+        """
+        try:
+            from pybpf.kernel.features import detect
+
+            return detect()
+        except KernelError:
+            return ALL
+
+    @cached_property
+    def environment(self) -> Mapping[str, str]:
+        """What ``$name`` stands for in a script."""
+        return {**os.environ, **self._overrides}
+
+    @cached_property
+    def symbols(self) -> SymbolTable:
+        """The kernel's text symbols, modules included; raises TargetError where they are hidden."""
+        from pathlib import Path
+
+        try:
+            text = Path(_KALLSYMS).read_text(encoding="utf-8", errors="surrogateescape")
+        except OSError as error:
+            raise TargetError(
+                f"cannot read {_KALLSYMS}: {error.strerror} (CONFIG_KALLSYMS)"
+            ) from None
+        table = parse_kallsyms(text)
+        if not any(address for address, _ in table):
+            raise TargetError(
+                f"the kernel hides the addresses in {_KALLSYMS}; "
+                "run as root, with the sysctl kernel.kptr_restrict at most 1"
+            )
+        return table
+
+    @cached_property
+    def _event_names(self) -> tuple[str, ...]:
+        with open_tracefs() as tree:
+            text = tree.read("available_events")
+        return tuple(sorted(line.replace(":", "/", 1) for line in text.split()))
+
+    def event_names(self) -> Sequence[str]:
+        """Return all tracepoints as ``category/event``, sorted; raises TargetError without any."""
+        return self._event_names
+
+    def event_text(self, name: str) -> str:
+        """Return the format file of tracepoint ``category/event``; raises TargetError."""
+        if _EVENT_NAME.fullmatch(name):
+            with open_tracefs() as tree:
+                try:
+                    return tree.read(f"events/{name}/format")
+                except FileNotFoundError:
+                    pass
+        raise TargetError(f"unknown tracepoint '{name}'")
+
+    def event_format(self, name: str) -> EventFormat:
+        """Return the format of tracepoint ``category/event``; raises TargetError if unknown."""
+        if name not in self._formats:
+            text = self.event_text(name)
+            self._formats[name] = parse_format(text, name, self.arch.byteorder)
+        return self._formats[name]
+
+    @cached_property
+    def _functions(self) -> tuple[str, ...]:
+        try:
+            with open_tracefs() as tree:
+                names = {line.split()[0] for line in tree.read(_TRACEABLE).splitlines() if line}
+        except (FileNotFoundError, TargetError):  # without CONFIG_DYNAMIC_FTRACE there is no list
+            names = {name.partition(" ")[0] for _, name in self.symbols}
+        names -= _blacklist()
+        return tuple(sorted(name for name in names if not name.startswith(_PADDING)))
+
+    def functions(self) -> Sequence[str]:
+        """Return the names of the functions a kprobe may be put on, sorted, without repeats.
+
+        They are those that ftrace can trace, or all where it cannot tell, without the blacklist of
+        kprobes. Raises TargetError where neither tracefs nor the symbols can be read.
+        """
+        return self._functions
+
+
+# line: '0x' start '-' '0x' end '\t' symbol
+def _blacklist() -> set[str]:
+    """Return the functions that kprobes refuses; none where the list cannot be had."""
+    try:
+        with open_debugfs() as tree:
+            text = tree.read("kprobes/blacklist")
+    except (TargetError, FileNotFoundError):
+        return set()
+    return {line.split()[-1] for line in text.splitlines() if line}

@@ -1,0 +1,105 @@
+"""The kernel's tracefs and debugfs, mounted or not: a path in it goes in, the text comes out."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pybpf.errors import KernelError, TargetError
+
+_TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
+_DEBUGFS = ("/sys/kernel/debug",)
+
+
+class Tree:
+    """An open directory of one of these file systems."""
+
+    __slots__ = ("_fd", "_where")
+
+    def __init__(self, fd: int, where: str) -> None:
+        self._fd = fd
+        self._where = where
+
+    def read(self, path: str) -> str:
+        """Return the text of the file at a relative path.
+
+        Raises FileNotFoundError where there is none, TargetError where it may not be read.
+        """
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._fd)
+            with open(fd, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - an fd
+                return file.read()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise _refused(f"{self._where}/{path}", error) from None
+
+
+@contextmanager
+def open_tracefs() -> Iterator[Tree]:
+    """Give access to tracefs in a ``with`` block; raises TargetError saying what to do.
+
+    Where it is mounted nowhere, this mounts it out of everybody's sight for that time: the mount
+    has no place in the file hierarchy, and ends with its file descriptor.
+    """
+    with _open("tracefs", _TRACEFS, "available_events", "CONFIG_TRACING") as tree:
+        yield tree
+
+
+@contextmanager
+def open_debugfs() -> Iterator[Tree]:
+    """Give access to debugfs, as ``open_tracefs`` does to tracefs."""
+    with _open("debugfs", _DEBUGFS, "bdi", "CONFIG_DEBUG_FS") as tree:
+        yield tree
+
+
+@contextmanager
+def _open(fstype: str, places: tuple[str, ...], landmark: str, option: str) -> Iterator[Tree]:
+    """Open the first place that the file system is mounted at, known by a file always in it."""
+    for place in places:
+        try:
+            fd = os.open(place, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            os.stat(landmark, dir_fd=fd)
+        except PermissionError as error:
+            os.close(fd)
+            raise _refused(place, error) from None
+        except OSError:  # nothing is mounted there
+            os.close(fd)
+            continue
+        try:
+            yield Tree(fd, place)
+        finally:
+            os.close(fd)
+        return
+    with _mount(fstype, places[0], option) as tree:
+        yield tree
+
+
+@contextmanager
+def _mount(fstype: str, place: str, option: str) -> Iterator[Tree]:
+    from pybpf.kernel.syscall import mount_detached
+
+    try:
+        mount = mount_detached(fstype)
+    except KernelError as error:
+        if error.errno == errno.ENODEV:
+            raise TargetError(f"this kernel has no {fstype} ({option})") from None
+        raise TargetError(
+            f"{fstype} is not mounted, and mounting it failed: {error.strerror}{_advice()} "
+            f"(or have it mounted: mount -t {fstype} none {place})"
+        ) from None
+    with mount:
+        yield Tree(mount.fileno(), fstype)
+
+
+def _refused(path: str, error: OSError) -> TargetError:
+    return TargetError(f"cannot read {path}: {error.strerror}{_advice()}")
+
+
+def _advice() -> str:
+    return "; run as root" if os.geteuid() else ""
