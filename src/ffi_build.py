@@ -20,7 +20,7 @@ ffi = FFI()
 ffi.cdef((HERE / DECLARATIONS).read_text())
 ffi.set_source(
     "pybpf._bpf_syscall",
-    f"#include <stddef.h>\n#include <stdint.h>\n#include \"{DECLARATIONS}\"\n",
+    f'#include <stddef.h>\n#include <stdint.h>\n#include "{DECLARATIONS}"\n',
     # Relative to the root of the project, where setuptools runs: sdists want such paths.
     sources=[f"src/{name}" for name in SOURCES],
     depends=[f"src/{DECLARATIONS}"],
