@@ -85,7 +85,9 @@ def _statement(at: Cursor) -> Insn:
     if rest.kind != "end":
         raise at.error(rest, f"unexpected '{rest.text}' after the instruction")
     if at.opcode is not None and at.opcode != found.op.opcode:
-        raise at.error(start, f"opcode {found.op.opcode:02x} stands in a line for {at.opcode:02x}")
+        raise at.error(
+            start, f"this is opcode {found.op.opcode:02x}, but the line says {at.opcode:02x}"
+        )
     return found
 
 
@@ -146,11 +148,11 @@ def _call(at: Cursor) -> Insn:
         return insn("call_helper", imm=at.imm(at.number()))
     at.next()
     if token.text == "pc":
-        at.place = at.span(at.peek(1))
-        imm = at.imm(at.number())
+        number = at.number()
+        at.place = number.span
         if at.accept("#"):
             at.next()
-        return insn("call_local", imm=imm)
+        return insn("call_local", imm=at.imm(number))
     if token.text in at.labels:
         return insn("call_local", symbol=token.text)
     if not at.accept("#"):

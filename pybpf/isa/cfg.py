@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pybpf.isa.insn import Program
 from pybpf.isa.layout import targets
@@ -35,7 +36,7 @@ def blocks(program: Program) -> tuple[Block, ...]:
     starts = sorted(leader for leader in leaders if leader < size)
     number = {start: index for index, start in enumerate(starts)}
     found = []
-    for start, end in zip(starts, [*starts[1:], size], strict=True):
+    for start, end in pairwise((*starts, size)):
         op, goal = program.insns[end - 1].op, goals[end - 1]
         after: list[int] = []
         if _falls_through(op) and end < size:

@@ -38,7 +38,7 @@ _FUNC = OPS["lddw_func"]
 # These take a descriptor, an index or a distance of 32 bits; the second slot is reserved.
 _LOW_HALF_ONLY = frozenset({OPS["lddw_map_fd"], OPS["lddw_map_idx"]})
 _JUMPS = frozenset(DISTANCE_FIELD) - {OPS["call_local"], _FUNC}
-# The directions of an address space cast (from << 16 | to): the kernel knows the arena (1) only.
+# The directions of an address space cast (to << 16 | from): the arena is 1, and 0 is the rest.
 _CASTS = (1, 1 << 16)
 
 
@@ -157,7 +157,7 @@ def _refused(op: OpSpec, off: int, imm: int) -> str | None:
     if op.form is Form.CALL_KFUNC and off < 0:
         return f"{op.name}: off is {off}, but an index of fd_array is not negative"
     if op.form is Form.ADDR_SPACE_CAST and imm not in _CASTS:
-        return f"{op.name}: imm is {imm}, but must be 1 (to arena 0 from 1) or 65536 (back)"
+        return f"{op.name}: imm is {imm}, but must be 1 (a cast from 1 to 0) or 65536 (0 to 1)"
     return None
 
 

@@ -21,7 +21,7 @@ from pybpf.errors import AssemblyError, Diagnostic
 from pybpf.source import Source, Span
 
 _NAME = r"[A-Za-z_.$@][A-Za-z0-9_.$@]*"
-_HEADER = re.compile(rf"[0-9a-f]{{8,16}}[ \t]+<(?P<name>{_NAME})>:[ \t\r]*$")
+_HEADER = re.compile(rf"[ \t]*[0-9a-f]{{8,16}}[ \t]+<(?P<name>{_NAME})>:[ \t\r]*$")
 _DECORATION = re.compile(
     r"[ \t]*(?:\d+:[ \t]*)?"
     r"(?:(?P<byte>[0-9a-f]{2})[ \t](?:[0-9a-f]{2}[ \t]){7}(?:(?:[0-9a-f]{2}[ \t]){8})?[ \t]*)?"

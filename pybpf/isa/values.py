@@ -206,10 +206,10 @@ def _function(at: Cursor, dst: Register) -> Insn:
     if at.accept(":"):
         return insn("lddw_func", dst.number, symbol=at.label())
     at.expect("[")
-    at.place = at.span(at.peek(1))
-    imm = at.imm(at.number())
+    number = at.number()
+    at.place = number.span
     at.expect("]")
-    return insn("lddw_func", dst.number, imm=imm)
+    return insn("lddw_func", dst.number, imm=at.imm(number))
 
 
 # What bpftool writes: listed = "id" ":" number "]" ["[" "0" "]" "+" number]

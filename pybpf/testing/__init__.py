@@ -1,1 +1,1 @@
-"""."""
+"""Hypothesis strategies and oracles for fuzzing whatever reads programs and scripts."""
