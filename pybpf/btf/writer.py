@@ -1,0 +1,277 @@
+"""BTF for a program that pybpf made: types and source lines in, what BPF_PROG_LOAD takes out.
+
+With it the kernel quotes the script in its verifier log, and ``bpftool prog dump`` shows it beside
+the instructions. A BTF blob is a header, the types and the strings, in the kernel's byte order:
+
+    +--------------+---------+----------+---------------------------------------------+
+    | magic 0xeb9f | version |  flags   | header size, then offset and size of the    |
+    | 16 bits      | 8 bits  |  8 bits  | types and of the strings, 32 bits each      |
+    +--------------+---------+----------+---------------------------------------------+
+    | types: for each one 12 bytes and what its kind adds; they are numbered from 1   |
+    +---------------------------------------------------------------------------------+
+    | strings: each ends in NUL, the first is empty                                   |
+    +---------------------------------------------------------------------------------+
+
+Source: Documentation/bpf/btf.rst and include/uapi/linux/btf.h.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from types import MappingProxyType
+
+from pybpf.isa.abi import ProgType
+from pybpf.isa.cfg import entries
+from pybpf.isa.insn import ByteOrder, LineInfo, Program
+from pybpf.isa.layout import slot_offsets
+from pybpf.types import (
+    INT,
+    U32,
+    UINT,
+    VOID,
+    Array,
+    DataLoc,
+    Func,
+    Int,
+    Ptr,
+    Struct,
+    Type,
+    Typedef,
+    Void,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramBtf:
+    """What describes one program to the kernel; types are numbered within ``btf``.
+
+    ``func_info`` holds a struct bpf_func_info (8 bytes) for the program and each subprogram,
+    ``line_info`` a struct bpf_line_info (16 bytes) for each line. ``maps`` gives the numbers of key
+    and value type of every map that was asked for.
+    """
+
+    btf: bytes
+    func_info: bytes
+    line_info: bytes
+    maps: Mapping[str, tuple[int, int]]
+
+
+class Kind(IntEnum):
+    """``BTF_KIND_*``, as far as they are written here."""
+
+    INT = 1
+    PTR = 2
+    ARRAY = 3
+    STRUCT = 4
+    UNION = 5
+    FWD = 7
+    TYPEDEF = 8
+    FUNC = 12
+    FUNC_PROTO = 13
+
+
+def build(
+    program: Program,
+    name: str = "",
+    *,
+    maps: Mapping[str, tuple[Type, Type]] | None = None,
+    byteorder: ByteOrder = "little",
+) -> ProgramBtf:
+    """Return the BTF of a program, called ``name`` or by its own name.
+
+    ``maps`` gives the key and value type of maps whose content ``bpftool map dump`` shall show.
+    """
+    writer = Writer(byteorder)
+    numbers = {
+        map_name: (writer.type(key), writer.type(value))
+        for map_name, (key, value) in (maps or {}).items()
+    }
+    func_info, line_info = writer.program(program, name)
+    return ProgramBtf(writer.blob(), func_info, line_info, MappingProxyType(numbers))
+
+
+# The argument of a program, by the name that the kernel knows it under.
+_CONTEXTS: Mapping[ProgType, Type] = {
+    ProgType.KPROBE: Typedef("bpf_user_pt_regs_t", Typedef("struct pt_regs", VOID)),
+    ProgType.PERF_EVENT: Typedef("struct bpf_perf_event_data", VOID),
+    ProgType.RAW_TRACEPOINT: Typedef("struct bpf_raw_tracepoint_args", VOID),
+}
+# What struct bpf_line_info and the kernel have room for.
+_MAX_LINE, _MAX_COLUMN = (1 << 22) - 1, (1 << 10) - 1
+_MAX_NAME, _MAX_TEXT = 127, 500
+
+
+class Writer:
+    """A BTF blob in the making; equal types and strings are written once."""
+
+    def __init__(self, byteorder: ByteOrder = "little") -> None:
+        self._order = "<" if byteorder == "little" else ">"
+        self._records: dict[bytes, int] = {}
+        self._strings: dict[str, int] = {"": 0}
+        self._string_size = 1
+
+    def type(self, t: Type) -> int:
+        """Return the number of a type, which is written with all that it is made of."""
+        match t:
+            case Void():
+                return 0
+            case Int():
+                return self._int(t)
+            case Ptr():
+                return self._record(Kind.PTR, ref=self.type(t.to))
+            case Array():
+                index = self.type(UINT)
+                return self._record(Kind.ARRAY, "", 0, 0, self.type(t.element), index, t.count)
+            case Struct(fields=()) if t.name:
+                return self._forward(f"struct {t.name}")
+            case Struct():
+                return self._struct(t)
+            case Typedef():
+                return self._typedef(t)
+            case DataLoc():
+                return self.type(U32)
+            case Func():
+                params = [
+                    number
+                    for name, param in t.params
+                    for number in (self._string(_identifier(name)), self.type(param))
+                ]
+                ref = self.type(t.returns)
+                return self._record(Kind.FUNC_PROTO, "", len(t.params), ref, *params)
+
+    # What follows the 12 bytes of an INT: signed is 1, bool 4.
+    #
+    #      31   28 27      24 23           16 15        8 7        0
+    #     +-------+----------+---------------+-----------+----------+
+    #     |   0   | encoding | bit offset, 0 |     0     |   bits   |
+    #     +-------+----------+---------------+-----------+----------+
+    def _int(self, t: Int) -> int:
+        name = _printable(str(t))
+        encoding = 4 if name in {"bool", "_Bool"} else int(t.signed)
+        return self._record(Kind.INT, name, 0, t.size, encoding << 24 | t.bits)
+
+    def _struct(self, t: Struct) -> int:
+        members: list[int] = []
+        for field in t.fields:
+            members += (self._string(_identifier(field.name)), self.type(field.type))
+            members.append(field.offset * 8)
+        name = _identifier(t.name) if t.name else ""
+        return self._record(Kind.STRUCT, name, len(t.fields), t.size, *members)
+
+    def _typedef(self, t: Typedef) -> int:
+        """Write a typedef; ``struct x`` that is void behind stands for a struct known by name only.
+
+        Any other name that C cannot have gives way to the type behind it.
+        """
+        if t.name.isidentifier() and t.name.isascii():
+            return self._record(Kind.TYPEDEF, t.name, ref=self.type(t.type))
+        if t.type == VOID and t.name.startswith(("struct ", "union ")):
+            return self._forward(t.name)
+        return self.type(t.type)
+
+    def _forward(self, name: str) -> int:
+        keyword, _, tag = name.partition(" ")
+        return self._record(Kind.FWD, _identifier(tag), flag=keyword == "union")
+
+    # The first 12 bytes of every type:
+    #
+    #     +-------------------+ +----+-----+-------+-----+----------+ +-------------------+
+    #     | offset of name 32 | |flag| 0   | kind  | 0   | number   | | size in bytes, or |
+    #     |                   | | 31 |30-29| 28-24 |23-16| 15-0     | | another type   32 |
+    #     +-------------------+ +----+-----+-------+-----+----------+ +-------------------+
+    def _record(
+        self,
+        kind: Kind,
+        name: str = "",
+        vlen: int = 0,
+        ref: int = 0,
+        *rest: int,
+        flag: bool = False,
+    ) -> int:
+        info = flag << 31 | kind << 24 | vlen
+        words = (self._string(name), info, ref, *rest)
+        return self._records.setdefault(
+            struct.pack(f"{self._order}{len(words)}I", *words), len(self._records) + 1
+        )
+
+    def _string(self, text: str) -> int:
+        """Return the offset of a string."""
+        if text not in self._strings:
+            self._strings[text] = self._string_size
+            self._string_size += len(text.encode()) + 1
+        return self._strings[text]
+
+    def function(self, name: str, t: Func) -> int:
+        """Return the number of a function, which is static as far as the linker is concerned."""
+        return self._record(Kind.FUNC, _identifier(name), 0, self.type(t))
+
+    def program(self, program: Program, name: str = "") -> tuple[bytes, bytes]:
+        """Add a program's functions and lines; return its func_info and line_info."""
+        offsets = slot_offsets(program)
+        starts = entries(program)
+        labels = {index: label for label, index in program.labels.items()}
+        functions, lines = bytearray(), bytearray()
+        for start in starts:
+            if start == 0:
+                context = Ptr(_CONTEXTS.get(program.prog_type, VOID))
+                number = self.function(
+                    name or program.name or "prog", Func(INT, (("ctx", context),))
+                )
+            else:
+                number = self.function(labels.get(start, f"sub_{start}"), Func(INT))
+            functions += struct.pack(f"{self._order}2I", offsets[start], number)
+        for line in _every_start_has_one(program.lines, starts, len(program.insns)):
+            lines += self._line(line, offsets[line.index])
+        return bytes(functions), bytes(lines)
+
+    # struct bpf_line_info, 32 bits each; the last has the line in bits 31-10 and the column below.
+    #
+    #     +-------------+------------------+----------------+---------------+
+    #     | slot offset | name of the file | text of a line | line | column |
+    #     +-------------+------------------+----------------+---------------+
+    def _line(self, line: LineInfo, offset: int) -> bytes:
+        place = min(line.line, _MAX_LINE) << 10 | min(line.column, _MAX_COLUMN)
+        file, text = self._string(_printable(line.file)), self._string(_printable(line.text))
+        return struct.pack(f"{self._order}4I", offset, file, text, place)
+
+    def blob(self) -> bytes:
+        """Return the header, types and strings written so far."""
+        types = b"".join(self._records)
+        strings = b"".join(text.encode() + b"\0" for text in self._strings)
+        header = struct.pack(
+            f"{self._order}HBB5I", 0xEB9F, 1, 0, 24, 0, len(types), len(types), len(strings)
+        )
+        return header + types + strings
+
+
+def _every_start_has_one(
+    lines: Iterable[LineInfo], starts: Iterable[int], size: int
+) -> Iterator[LineInfo]:
+    """Yield one line at most for an instruction, in order, and one for each start of a function.
+
+    The kernel insists on all of that (check_btf_line in kernel/bpf/verifier.c). Where a start has
+    none, the line before goes on; the first one's beginning is brought forward to 0.
+    """
+    at = {line.index: line for line in lines if 0 <= line.index < size}
+    if not at:
+        return
+    current = at[min(at)]
+    for index in sorted({*at, *starts}):
+        current = at.get(index, current)
+        yield LineInfo(index, current.file, current.line, current.column, current.text)
+
+
+def _identifier(name: str) -> str:
+    """Return a C identifier for a name such as ``kprobe:vfs_read`` or, of a key field, ``0``."""
+    clean = "".join(ch if ch.isascii() and ch.isalnum() else "_" for ch in name)[:_MAX_NAME]
+    return f"_{clean}"[:_MAX_NAME] if not clean or clean[0].isdigit() else clean
+
+
+def _printable(text: str) -> str:
+    """Return text that can do no harm in a log; long lines are cut."""
+    return "".join(
+        ch if ch.isprintable() else " " if ch == "\t" else "?" for ch in text[:_MAX_TEXT]
+    )
