@@ -1,1 +1,1 @@
-"""."""
+"""Output: rows -> text in ply's layout, or JSON lines."""

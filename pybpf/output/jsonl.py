@@ -1,0 +1,127 @@
+"""Render rows as JSON lines: a row -> one JSON object and a line end.
+
+    {"event": "printf", "text": TEXT}
+    {"event": "print", "values": [VALUE or MAP, ...]}
+    {"event": "map", "name": NAME, "entries": [{"key": [VALUE, ...], "value": VALUE}, ...]}
+    {"event": "exit", "code": 0..255}
+    {"event": "lost", "records": N}    {"event": "lost", "map": NAME, "updates": N}
+
+A VALUE is a number (pointers and addresses without a symbol too), a string, or a list of VALUEs;
+of a struct with a name an object of its fields. Kernel addresses are ``"name+OFFSET"``, a stack is
+a list of these, a histogram a list of ``[lowest, highest, count]`` of its buckets that are not
+empty. A MAP is the object of a map row without "event".
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pybpf.events.quantize import bounds
+from pybpf.output.printf import render_printf
+from pybpf.output.values import Style, is_text, string, symbol, unsigned
+from pybpf.rows import (
+    Buckets,
+    Cell,
+    ExitRow,
+    LostRow,
+    MapRow,
+    PrintfRow,
+    PrintRow,
+    Row,
+    Stack,
+    Value,
+)
+from pybpf.types import VOID, Array, DataLoc, Show, Struct, Type, show_of, strip
+
+if TYPE_CHECKING:
+    from pybpf.target.target import Symbols
+
+
+def render(row: Row, symbols: Symbols, *, walltime_offset: int = 0) -> str:
+    """Return a row's line. ``walltime`` values are nanoseconds since the Unix epoch.
+
+    ``walltime_offset`` is what to add to the monotonic clock for that. Never raises.
+    """
+    import json
+
+    line = json.dumps(_object(row, Style(symbols, walltime_offset)), separators=(",", ":"))
+    # The one control character that JSON does not escape.
+    return line.replace("\x7f", "\\u007f") + "\n"
+
+
+def _object(row: Row, style: Style) -> dict[str, Any]:
+    match row:
+        case PrintRow(cells=cells):
+            return {"event": "print", "values": [_cell(cell, style) for cell in cells]}
+        case PrintfRow(format=pieces, cells=cells):
+            return {"event": "printf", "text": render_printf(pieces, cells, style)}
+        case MapRow():
+            return {"event": "map", **_map(row, style)}
+        case ExitRow(code=code):
+            return {"event": "exit", "code": code}
+        case LostRow(records=records, map=None):
+            return {"event": "lost", "records": records}
+        case LostRow(records=updates, map=name):
+            return {"event": "lost", "map": name, "updates": updates}
+
+
+def _cell(cell: Cell | MapRow, style: Style) -> Any:
+    if isinstance(cell, MapRow):
+        return _map(cell, style)
+    return _value(cell.value, cell.type, style)
+
+
+def _map(row: MapRow, style: Style) -> dict[str, Any]:
+    entries = [
+        {
+            "key": [_value(k, t, style) for k, t in zip(key, row.keys, strict=False)],
+            "value": _value(value, row.value, style),
+        }
+        for key, value in row.entries
+    ]
+    return {"name": row.name, "entries": entries}
+
+
+def _value(value: Value, t: Type, style: Style) -> Any:
+    match value:
+        case int():
+            return _number(value, t, style)
+        case bytes():
+            whole = show_of(t) is Show.BYTES and not is_text(value)
+            return (value if whole else string(value)).decode("utf-8", "backslashreplace")
+        case Stack(frames=frames):
+            return [_address(frame, style) for frame in frames]
+        case Buckets(counts=counts):
+            return sorted([*bounds(i, t), count] for i, count in enumerate(counts) if count)
+        case tuple():
+            return _compound(value, t, style)
+
+
+def _number(value: int, t: Type, style: Style) -> Any:
+    match show_of(t):
+        case Show.SYMBOL:
+            return _address(unsigned(value, t), style)
+        case Show.WALLTIME:
+            return value + style.walltime_offset
+        case _ if isinstance(strip(t), DataLoc):
+            return {"offset": value & 0xFFFF, "length": value >> 16}
+        case _:
+            return value
+
+
+def _address(address: int, style: Style) -> str | int:
+    name = symbol(address, style)
+    return address if name is None else name
+
+
+def _compound(values: tuple[Value, ...], t: Type, style: Style) -> Any:
+    match strip(t):
+        case Struct(name=name, fields=fields):
+            pairs = [
+                (f.name, _value(v, f.type, style)) for v, f in zip(values, fields, strict=False)
+            ]
+            return dict(pairs) if name else [shown for _, shown in pairs]
+        case Array(element=element):
+            return [_value(value, element, style) for value in values]
+        case _:
+            return [_value(value, VOID, style) for value in values]
