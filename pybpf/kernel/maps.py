@@ -38,12 +38,19 @@ class Update(IntEnum):
 
 @cache
 def possible_cpus() -> tuple[int, ...]:
-    """Return the CPUs that may ever come online: each has a value in a per-CPU map.
+    """Return the CPUs that may ever come online: each has a value in a per-CPU map."""
+    return _cpus("possible")
 
-    Source: /sys/devices/system/cpu/possible, such as ``0-3,8``.
-    """
+
+def online_cpus() -> tuple[int, ...]:
+    """Return the CPUs that are on now."""
+    return _cpus("online")
+
+
+def _cpus(which: str) -> tuple[int, ...]:
+    """Read a list such as ``0-3,8``. Source: /sys/devices/system/cpu/."""
     cpus: list[int] = []
-    for part in Path("/sys/devices/system/cpu/possible").read_text().strip().split(","):
+    for part in Path("/sys/devices/system/cpu", which).read_text().strip().split(","):
         first, _, last = part.partition("-")
         cpus += range(int(first), int(last or first) + 1)
     return tuple(cpus)

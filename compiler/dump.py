@@ -1,0 +1,54 @@
+"""Dumps of every stage: script text in, the text of one stage's result out.
+
+They are for people who want to see what the compiler does, and what the golden tests compare.
+"""
+
+from __future__ import annotations
+
+from pybpf.compiler.irdump import dump_allocation, dump_function
+
+from pybpf.compiler.infer import infer
+from pybpf.compiler.lexer import lex
+from pybpf.compiler.lower import lower
+from pybpf.compiler.parser import parse_text
+from pybpf.compiler.pipeline import Options, compile_script, deep_recursion
+from pybpf.compiler.printer import dump_ast, dump_tokens
+from pybpf.compiler.tastdump import dump_types
+from pybpf.source import Source
+from pybpf.target.target import Target
+
+STAGES = ("types", "ir", "asm")
+"""What ``run -S`` shows."""
+
+
+def dump(source: Source, target: Target, stage: str, options: Options | None = None) -> str:
+    """Return the dump of ``tokens``, ``ast``, ``types``, ``ir``, ``alloc`` or ``asm``."""
+    with deep_recursion():
+        if stage == "tokens":
+            return dump_tokens(lex(source))
+        script = parse_text(source)
+        if stage == "ast":
+            return dump_ast(script)
+        typed = infer(script, target)
+        if stage == "types":
+            return dump_types(typed)
+        if stage == "asm":
+            return _programs(source, target, options or Options())
+        parts = []
+        for probe in typed.probes:
+            function = lower(typed, probe, target.features, target.arch.byteorder)
+            parts.append(dump_function(function) if stage == "ir" else dump_allocation(function))
+        return "\n".join(parts)
+
+
+def _programs(source: Source, target: Target, options: Options) -> str:
+    from pybpf.isa.disassembler import disassemble
+
+    script = compile_script(source, target, options)
+    shown: list[int] = []
+    parts = []
+    for probe in script.probes:
+        if id(probe.program) not in shown:
+            shown.append(id(probe.program))
+            parts.append(f"; {probe.spec}\n{disassemble(probe.program).rstrip()}\n")
+    return "\n".join(parts)

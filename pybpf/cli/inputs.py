@@ -1,0 +1,74 @@
+"""What commands take: scripts, files, sizes, targets."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pybpf.cli import UsageError
+from pybpf.source import Source
+
+if TYPE_CHECKING:
+    from pybpf.target.target import Target
+
+_LIKE_A_FILE = re.compile(r"[\w./~+-]+")
+_UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+
+
+def read_bytes(name: str) -> bytes:
+    """Return the content of a file, or of standard input for ``-``; raises UsageError."""
+    try:
+        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {name}: {error.strerror}") from None
+
+
+def read_text(name: str) -> Source:
+    """Return the text of a file; bytes that are no UTF-8 stay recognisable."""
+    shown = "<stdin>" if name == "-" else name
+    return Source(shown, read_bytes(name).decode("utf-8", "surrogateescape"))
+
+
+def script(argument: str) -> Source:
+    """Return the script that an argument names (a file, or ``-``) or is."""
+    if argument == "-" or (len(argument) < 4096 and "\0" not in argument and _is_file(argument)):
+        return read_text(argument)
+    if _LIKE_A_FILE.fullmatch(argument) and argument not in {"BEGIN", "END"}:
+        raise UsageError(
+            f"there is no file '{argument}', and it is no script either\n"
+            "  hint: a script has probes, as in 'kprobe:vfs_read { @[comm] = count(); }'"
+        )
+    return Source("<script>", argument)
+
+
+def _is_file(name: str) -> bool:
+    try:
+        path = Path(name)
+        if path.is_dir():
+            raise UsageError(f"{name} is a directory, not a script")
+        return path.exists()
+    except OSError:
+        return False
+
+
+def size(text: str) -> int:
+    """Return a number of bytes written as ``65536``, ``64K`` or ``1M``; raises ValueError."""
+    match = re.fullmatch(r"([0-9]+)([kKmMgG]?)(?:i?[bB])?", text)
+    if not match:
+        raise ValueError(text)
+    return int(match[1]) * _UNITS[match[2].lower()]
+
+
+def target(file: str | None, environment: Mapping[str, str]) -> Target:
+    """Return the target saved in ``file``, or this machine."""
+    if file is not None:
+        from pybpf.target.snapshot import SnapshotTarget
+
+        return SnapshotTarget.load(file, environment={**os.environ, **environment})
+    from pybpf.kernel.live import LiveTarget
+
+    return LiveTarget(environment)

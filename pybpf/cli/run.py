@@ -1,0 +1,195 @@
+"""Run a ply script on the live kernel, or on recorded events in the built-in VM."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from pybpf import __version__
+from pybpf.cli import UsageError, inputs
+from pybpf.cli.printer import Printer
+from pybpf.errors import KernelError
+from pybpf.rows import LostRow, Row
+
+if TYPE_CHECKING:
+    from pybpf.kernel.attach import Skipped
+    from pybpf.script import CompiledScript
+    from pybpf.source import Source
+    from pybpf.target.target import Target
+
+_DEFAULT_MAP = 4096
+_DEFAULT_BUFFER = 1 << 20
+_PAGE = 4096
+_MAX_BUFFER = 1 << 30
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add = parser.add_argument
+    add("script", nargs="?", metavar="SCRIPT-or-FILE", help="the script, or a file with it")
+    add("arguments", nargs="*", metavar="ARG", help="what $1, $2 … stand for")
+    add("-c", "--command", metavar="CMD", help="run a command; $target is its pid, its end the end")
+    add("-d", "--debug", action="store_true", help="say more, with the kernel's log where it fails")
+    add("-e", "--dry-run", action="store_true", help="compile only")
+    add("-k", "--keep-going", action="store_true", help="go on where records are lost")
+    add("-S", "--dump", action="store_true", help="print types, IR and bytecode first")
+    add("-u", "--unbuffer", action="store_true", help="write every line at once")
+    add("-v", "--version", action="version", version=f"pybpf {__version__}")
+    add("--format", choices=("text", "json"), default="text", help="JSON lines instead of text")
+    add("--map-size", type=_positive, default=_DEFAULT_MAP, metavar="N", help="entries of each map")
+    add("--buffer", type=_buffer, default=_DEFAULT_BUFFER, metavar="SIZE", help="such as 64K or 4M")
+    add("--vm", action="store_true", help="run in the built-in VM, on the events of --events")
+    add("--events", metavar="FILE", help="recorded events, JSON lines")
+    add("--target", metavar="FILE", help="compile for a snapshot (with --vm or --dry-run)")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if not 0 < number < 1 << 31:
+        raise ValueError(text)
+    return number
+
+
+def _buffer(text: str) -> int:
+    """Return the size rounded up to a power of two, as the kernel wants it."""
+    number = inputs.size(text)
+    if not 0 < number <= _MAX_BUFFER:
+        raise ValueError(text)
+    return max(_PAGE, 1 << (number - 1).bit_length())
+
+
+def main(options: argparse.Namespace) -> int:
+    """Run the script and return the exit status that it means."""
+    if options.script is None:
+        raise UsageError("no script given\n  hint: pybpf run 'BEGIN { print(\"hello\"); }'")
+    if options.target and not (options.vm or options.dry_run):
+        raise UsageError("--target goes with --vm or --dry-run: a live run is for this machine")
+    if options.vm and options.command:
+        raise UsageError("-c starts a process, which --vm cannot trace")
+    if options.vm and not options.events:
+        raise UsageError("--vm wants recorded events: --events FILE")
+    if options.events and not options.vm:
+        options.vm = _no_kernel()
+    source = inputs.script(options.script)
+    environment = {str(i): a for i, a in enumerate(options.arguments, start=1)}
+    environment["0"] = source.name
+    return (
+        _run_vm(options, source, environment)
+        if options.vm
+        else _run_live(options, source, environment)
+    )
+
+
+def _no_kernel() -> bool:
+    """Whether this process cannot use BPF, so that recorded events go to the VM by themselves."""
+    try:
+        from pybpf.kernel.features import why_unavailable
+
+        reason = why_unavailable()
+    except KernelError as error:
+        reason = error
+    if reason is not None:
+        print(f"pybpf: {reason.action}: {reason.strerror}; using the VM", file=sys.stderr)
+    return reason is not None
+
+
+def _compile(options: argparse.Namespace, source: Source, target: Target) -> CompiledScript:
+    from pybpf.compiler.pipeline import Options, compile_script
+
+    sizes = Options(map_entries=options.map_size, buffer_size=options.buffer)
+    if options.dump:
+        from pybpf.compiler.dump import STAGES, dump
+
+        for stage in STAGES:
+            print(f"-- {stage}\n{dump(source, target, stage, sizes)}", end="")
+        sys.stdout.flush()
+    return compile_script(source, target, sizes)
+
+
+def _print_all(rows: Iterator[Row], show: Callable[[Row], None]) -> None:
+    for row in rows:
+        show(row)
+
+
+def _run_vm(options: argparse.Namespace, source: Source, environment: dict[str, str]) -> int:
+    from pybpf.rows import ExitRow
+    from pybpf.vm.driver import read_events, run_events
+
+    target = inputs.target(options.target, environment)
+    script = _compile(options, source, target)
+    if options.dry_run:
+        return 0
+    events = read_events(inputs.read_text(options.events))
+    show = Printer(target, json=options.format == "json", unbuffered=options.unbuffer)
+    status = 0
+    for row in run_events(script, target, events):
+        if isinstance(row, ExitRow):
+            status = row.code
+        elif isinstance(row, LostRow) and row.map is None and not options.keep_going:
+            status = 1
+        if not isinstance(row, ExitRow) or options.format == "json":
+            show(row)
+    return status
+
+
+def _run_live(options: argparse.Namespace, source: Source, environment: dict[str, str]) -> int:
+    if options.dry_run:
+        _compile(options, source, inputs.target(options.target, environment))
+        return 0
+    from pybpf.kernel.child import Child
+    from pybpf.session import Session
+
+    with ExitStack() as stack:
+        child = None
+        if options.command is not None:
+            # The command waits with its pid known: the script may speak of $target.
+            child = stack.enter_context(Child(options.command))
+            environment["target"] = str(child.pid)
+        target = inputs.target(None, environment)
+        script = _compile(options, source, target)
+        show = Printer(target, json=options.format == "json", unbuffered=options.unbuffer)
+        session = stack.enter_context(
+            Session(
+                script,
+                target,
+                child=child,
+                strict=not options.keep_going,
+                catch_signals=True,
+                buffer_size=options.buffer,
+                before_wait=sys.stdout.flush,
+            )
+        )
+        _report_skipped(session.skipped, debug=options.debug)
+        if options.debug:
+            print("debug: attached", file=sys.stderr)
+        _print_all(session.rows(), show)
+        _print_all(session.finish(), show)
+        misses = session.recursion_misses()
+        if misses:
+            sys.stdout.flush()
+            print(
+                f"warning: {misses} events came while another program ran on that CPU, "
+                "and were skipped by the kernel",
+                file=sys.stderr,
+            )
+        lost = session.ending.lost if session.ending else 0
+        if lost:
+            sys.stdout.flush()
+            print("error: stopped, since records were lost; -k goes on", file=sys.stderr)
+        return session.status
+
+
+def _report_skipped(skipped: Sequence[Skipped], *, debug: bool) -> None:
+    if not skipped:
+        return
+    print(
+        f"warning: {len(skipped)} functions could not be probed"
+        + ("" if debug else "; -d names them"),
+        file=sys.stderr,
+    )
+    if debug:
+        for one in skipped:
+            print(f"debug: {one.probe}: {one.function}: {one.reason}", file=sys.stderr)

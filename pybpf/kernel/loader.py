@@ -1,0 +1,145 @@
+"""Load a compiled script: CompiledScript in; maps and programs in the kernel out."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from pybpf.errors import KernelError
+from pybpf.isa.abi import AttachType, MapType
+from pybpf.isa.insn import Insn, Program
+from pybpf.isa.table import Form
+from pybpf.kernel import programs
+from pybpf.kernel.maps import Map
+from pybpf.kernel.programs import DebugInfo, Prog
+from pybpf.kernel.ringbuf import PerfBuffer, Ring, RingBuffer
+from pybpf.script import CompiledScript, MapRole, MapSpec, ProbeSpec
+
+_U32 = struct.Struct("=I")
+
+
+class Loaded:
+    """A script's maps and programs; closing it frees all of them. Also reads maps for decoding."""
+
+    def __init__(self, script: CompiledScript, *, buffer_size: int) -> None:
+        """Create the maps, then load the programs; raises KernelError with nothing left behind."""
+        self.script = script
+        self.maps: dict[str, Map] = {}
+        self.ring: Ring | None = None
+        self._programs: dict[tuple[int, bool], Prog] = {}
+        self._stack = ExitStack()
+        try:
+            for spec in script.maps:
+                self.maps[spec.name] = self._stack.enter_context(_create(spec))
+            self.ring = self._open_ring(buffer_size)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open_ring(self, buffer_size: int) -> Ring | None:
+        for spec in self.script.maps:
+            if spec.role is MapRole.EVENTS:
+                events = self.maps[spec.name]
+                ring: Ring = (
+                    RingBuffer(events)
+                    if spec.type is MapType.RINGBUF
+                    else PerfBuffer(events, buffer_size)
+                )
+                self._stack.callback(ring.close)
+                return ring
+        return None
+
+    def program(self, probe: ProbeSpec, *, multi: bool = False) -> Prog:
+        """Load the program of a probe, once for all probes that share it.
+
+        ``multi``: for a link to many functions, which wants to be known at load.
+        """
+        key = id(probe.program), multi
+        if key not in self._programs:
+            self._programs[key] = self._stack.enter_context(self._load(probe, multi=multi))
+        return self._programs[key]
+
+    def programs(self) -> tuple[Prog, ...]:
+        """Return the programs loaded so far."""
+        return tuple(self._programs.values())
+
+    def _load(self, probe: ProbeSpec, *, multi: bool) -> Prog:
+        program = self.bound(probe.program)
+        attach_type = AttachType.TRACE_KPROBE_MULTI if multi else program.expected_attach_type
+        name = probe.spec.replace(":", "_")
+        with ExitStack() as stack:
+            debug = _debug_info(probe.program, name, stack)
+            try:
+                return programs.load(
+                    bytes(program),
+                    program.prog_type,
+                    name,
+                    licence=program.licence,
+                    expected_attach_type=attach_type,
+                    debug=debug,
+                )
+            except KernelError as error:
+                error.action = f"cannot load the program of {probe.spec}"
+                raise
+
+    def bound(self, program: Program) -> Program:
+        """Return the program with the descriptors of its maps filled in."""
+        return dataclasses.replace(program, insns=tuple(self._bind(i) for i in program.insns))
+
+    def _bind(self, insn: Insn) -> Insn:
+        if insn.op.form is not Form.LOAD_IMM64 or insn.symbol is None:
+            return insn
+        # The low half is the descriptor, the high half an offset into the value.
+        return dataclasses.replace(insn, imm=insn.imm | self.maps[insn.symbol].fileno())
+
+    def items(self, name: str) -> Sequence[tuple[bytes, Sequence[bytes]]]:
+        """Return all entries of a map: (key, values), one value a CPU for per-CPU maps."""
+        return self.maps[name].items()
+
+    def clear(self, name: str) -> None:
+        """Remove all entries of a map."""
+        self.maps[name].clear()
+
+    def stack(self, stack_id: int) -> tuple[int, ...]:
+        """Return the addresses of a stack trace, innermost first; none if it is not kept."""
+        for spec in self.script.maps:
+            if spec.role is MapRole.STACKS and stack_id >= 0:
+                value = self.maps[spec.name].lookup(_U32.pack(stack_id))
+                if value is None:
+                    return ()
+                frames = struct.unpack(f"={spec.value_size // 8}Q", value[0])
+                return tuple(frame for frame in frames if frame)
+        return ()
+
+    def lost(self) -> int:
+        """Return how many records were lost so far for want of room."""
+        for spec in self.script.maps:
+            if spec.role is MapRole.LOST:
+                value = self.maps[spec.name].lookup(bytes(4))
+                return int.from_bytes(value[0][:8], "little") if value else 0
+        return 0
+
+    def close(self) -> None:
+        """Free everything; programs that are attached elsewhere stay."""
+        self._programs.clear()
+        self._stack.close()
+
+
+def _create(spec: MapSpec) -> Map:
+    return Map(spec.type, spec.name, spec.key_size, spec.value_size, spec.max_entries, spec.flags)
+
+
+def _debug_info(program: Program, name: str, stack: ExitStack) -> DebugInfo | None:
+    """Load BTF that shows the script's lines; a kernel that refuses it runs the program as well."""
+    from pybpf.btf.writer import build
+
+    if not program.lines:
+        return None
+    built = build(program, name)
+    try:
+        btf = stack.enter_context(programs.load_btf(built.btf))
+    except KernelError:
+        return None
+    return DebugInfo(btf, built.func_info, built.line_info)
