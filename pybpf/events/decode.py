@@ -101,7 +101,8 @@ class Decoder:
             spec.name: _table(spec, byteorder) for spec in script.maps if spec.role in _SCRIPT_ROLES
         }
         self._lost = next((spec.name for spec in script.maps if spec.role is MapRole.LOST), None)
-        self._counter = Codec(_counters(1, signed=False), byteorder, "lost records")
+        self._index = Codec(_counters(1, size=4), byteorder, "lost records key")
+        self._counter = Codec(_counters(1), byteorder, "lost records value")
         self._failures = [
             (spec.failures, spec.name) for spec in script.maps if spec.failures is not None
         ]
@@ -151,7 +152,7 @@ class Decoder:
             return ()
         totals: dict[int, int] = {}
         for key, values in self._maps.items(self._lost):
-            (index,) = self._id(key)
+            ((index,),) = _numbers(self._index, [key])
             (totals[index],) = add(_numbers(self._counter, values), U64)
         rows = [LostRow(totals.get(0, 0))]
         rows += [LostRow(totals.get(index, 0), name) for index, name in self._failures]
@@ -220,7 +221,7 @@ def _table(spec: MapSpec, byteorder: str) -> _Table:
         case MapRole.COUNT | MapRole.SUM:
             layout = _counters(1, signed=_is_signed(value))
         case MapRole.QUANTIZE:
-            layout = _counters(spec.buckets, signed=False)
+            layout = _counters(spec.buckets)
         case _:
             layout = Record((Member("value", 0, declare(value, spec.name)),), spec.value_size)
     return _Table(
@@ -237,8 +238,9 @@ def _is_signed(t: Type) -> bool:
     return isinstance(base, Int) and base.signed
 
 
-def _counters(count: int, *, signed: bool) -> Record:
-    return Record(tuple(Member(str(i), 8 * i, Scalar(8, signed)) for i in range(count)), 8 * count)
+def _counters(count: int, *, size: int = 8, signed: bool = False) -> Record:
+    members = (Member(str(i), size * i, Scalar(size, signed)) for i in range(count))
+    return Record(tuple(members), size * count)
 
 
 def _numbers(codec: Codec, values: Iterable[bytes]) -> Iterator[tuple[int, ...]]:

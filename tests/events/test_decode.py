@@ -282,6 +282,19 @@ def test_bytes_that_are_no_map_entry_are_refused(key, value, message):
 
 
 @pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (b"\0", u64(1), "lost records key: 1 bytes where 4 are expected"),
+        (bytes(4), b"\0", "lost records value: 1 bytes where 8 are expected"),
+    ],
+)
+def test_bytes_that_are_no_counter_are_refused(key, value, message):
+    with pytest.raises(EventError) as caught:
+        Decoder(script(maps=[LOST]), Maps({".lost": {key: [value]}})).lost_rows()
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
     ("schema", "message"),
     [
         (event(EventKind.PRINT, FieldArg("x")), "event 0: the record has no field 'x'"),
