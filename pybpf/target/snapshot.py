@@ -34,8 +34,10 @@ _META, _FORMATS, _FUNCTIONS, _SYMBOLS = _MEMBERS = (
     "functions.txt",
     "symbols.txt",
 )
-_PACKED, _UNPACKED = 64 << 20, 256 << 20
-"""The most bytes a file, and its content, may have; a large machine's snapshot has 2 and 15 MB."""
+_PACKED, _UNPACKED = 16 << 20, 64 << 20
+"""The most bytes a file, and its content, may have; those of a real kernel are about 1 and 6 MB."""
+_CPUS = 8192
+"""The most that any kernel can be configured for."""
 _TEXT = 0xFFFF_FFFF_8100_0000
 """Where ``normalise`` puts the start of the kernel's text: x86-64's address without KASLR."""
 
@@ -233,7 +235,7 @@ def _meta(members: Mapping[str, str]) -> dict[str, Any]:
                 "release": str(release),
                 "cpus": int(cpus),
                 "features": [*features],
-            } if cpus > 0 and all(isinstance(feature, str) for feature in features):
+            } if 0 < cpus <= _CPUS and all(isinstance(feature, str) for feature in features):
                 pass
             case _:
                 raise TargetError(f"{_META} lacks a field, or one has a wrong type")

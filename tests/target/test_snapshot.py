@@ -164,6 +164,7 @@ UNKNOWN_ARCH = "unknown architecture 'vax'; known are aarch64, riscv64, s390x, x
         (pack([("snapshot.json", "[]")]), "snapshot.json lacks a field, or one has a wrong type"),
         (with_meta(cpus="2"), "snapshot.json lacks a field, or one has a wrong type"),
         (with_meta(cpus=0), "snapshot.json lacks a field, or one has a wrong type"),
+        (with_meta(cpus=8193), "snapshot.json lacks a field, or one has a wrong type"),
         (with_meta(features=[1]), "snapshot.json lacks a field, or one has a wrong type"),
         (with_meta(version=2), "version 2, but only version 1 is understood"),
         (with_meta(arch="vax"), UNKNOWN_ARCH),
