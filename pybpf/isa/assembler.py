@@ -28,11 +28,12 @@ from pybpf.errors import AssemblyError, Diagnostic, EncodingError
 from pybpf.isa.helpers import HELPER_NAMES, HELPERS
 from pybpf.isa.insn import Insn, Program, insn
 from pybpf.isa.layout import distances
-from pybpf.isa.lexer import Label, Statement, lex
-from pybpf.isa.operands import REGISTER, Cursor, nearest
+from pybpf.isa.lexer import Label, Statement, Token, lex
+from pybpf.isa.operands import REGISTER, Cursor
 from pybpf.isa.table import OPS, ROWS, Effect, Form, OpSpec
 from pybpf.isa.values import parse_value, parse_wide
 from pybpf.source import Source
+from pybpf.suggest import did_you_mean
 
 _COMPARISONS: dict[tuple[str, int, Form], OpSpec] = {
     ("&" if op.effect is Effect.JSET else str(op.effect), op.width, op.form): op
@@ -118,8 +119,8 @@ def _instruction(at: Cursor) -> Insn:
         case "store_release":
             return _release(at)
         case _:
-            hint = nearest(token.text, _BEGINNINGS)
-            raise at.error(token, f"no instruction begins with '{token.text}'", hint)
+            near = did_you_mean(token.text, _BEGINNINGS)
+            raise at.error(token, f"no instruction begins with '{token.text}'{near}")
 
 
 # branch = "if" register comparison (register | number) "goto" target
@@ -141,7 +142,7 @@ def _branch(at: Cursor) -> Insn:
 
 
 # call = "call" (number | "pc" number ["#" name] | label | helper ["#" number]
-#      | "kernel-function" "#" number ["fd_array" "[" number "]"] | name "#" number)
+#      | "unknown" "#" number | "kernel-function" "#" number ["fd_array" "[" number "]"])
 def _call(at: Cursor) -> Insn:
     token = at.peek()
     if token.kind != "word":
@@ -155,25 +156,33 @@ def _call(at: Cursor) -> Insn:
         return insn("call_local", imm=at.imm(number))
     if token.text in at.labels:
         return insn("call_local", symbol=token.text)
-    if not at.accept("#"):
-        if token.text in HELPERS:
-            return insn("call_helper", imm=HELPERS[token.text])
-        hint = nearest(token.text, [*at.labels, *HELPERS])
-        raise at.error(token, f"there is no helper and no label '{token.text}'", hint)
+    if at.accept("#"):
+        return _numbered_call(at, token)
+    if token.text in HELPERS:
+        return insn("call_helper", imm=HELPERS[token.text])
+    near = did_you_mean(token.text, [*at.labels, *HELPERS])
+    raise at.error(token, f"there is no helper and no label '{token.text}'{near}")
+
+
+def _numbered_call(at: Cursor, name: Token) -> Insn:
     number = at.number()
     imm = at.imm(number)
+    if name.text == "kernel-function":
+        module = 0
+        if at.accept("fd_array"):
+            at.expect("[")
+            module = at.unsigned(15)
+            at.expect("]")
+        return insn("call_kfunc", off=module, imm=imm)
+    known = HELPERS.get(name.text)
+    if known is None and name.text != "unknown":
+        # Dumps of loaded programs name helpers and kfuncs by the kernel's symbols, all alike.
+        hint = f"write 'call {imm}' or 'call kernel-function#{imm}'"
+        raise at.error(name, f"'{name.text}' is no helper, but may be a kfunc", hint)
     # In a loaded program the number of a helper is its distance from the kernel's first one.
-    known = HELPERS.get(token.text)
     if known is not None and imm != known and imm in HELPER_NAMES:
-        raise at.error(number.span, f"{token.text} is helper {known}, not {imm}")
-    if known is not None or token.text == "unknown":
-        return insn("call_helper", imm=imm)
-    module = 0
-    if at.accept("fd_array"):
-        at.expect("[")
-        module = at.unsigned(15)
-        at.expect("]")
-    return insn("call_kfunc", off=module, imm=imm)
+        raise at.error(number.span, f"{name.text} is helper {known}, not {imm}")
+    return insn("call_helper", imm=imm)
 
 
 # lock = "lock" "*" pointer access op "=" register

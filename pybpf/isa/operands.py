@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from pybpf.errors import AssemblyError, Diagnostic
 from pybpf.isa.lexer import Statement, Token
 from pybpf.source import Span
+from pybpf.suggest import did_you_mean
 
 REGISTER = re.compile(r"([rw])([0-9]+)")
 _TYPE = re.compile(r"([us])(8|16|32|64)")
@@ -249,8 +250,8 @@ class Cursor:
             raise self.expected("a label", token)
         self.place = self.span(token)
         if token.text not in self.labels:
-            hint = nearest(token.text, self.labels)
-            raise self.error(token, f"there is no label {token.text!r}", hint)
+            near = did_you_mean(token.text, self.labels)
+            raise self.error(token, f"there is no label '{token.text}'{near}")
         return token.text
 
     def name(self) -> str:
@@ -265,11 +266,3 @@ class Cursor:
         if not -end <= number.value < end:
             raise self.error(number.span, f"{what} is from {-end} to {end - 1}")
         return number.value
-
-
-def nearest(word: str, candidates: Collection[str]) -> str | None:
-    """Return the hint that names the candidate most like ``word``, if one is like it at all."""
-    from difflib import get_close_matches
-
-    found = get_close_matches(word, candidates, n=1)
-    return f"did you mean '{found[0]}'?" if found else None

@@ -6,8 +6,9 @@ import re
 
 from pybpf.isa.insn import Insn, insn
 from pybpf.isa.lexer import Token
-from pybpf.isa.operands import Cursor, MemoryType, Number, Register, nearest
+from pybpf.isa.operands import Cursor, MemoryType, Number, Register
 from pybpf.isa.table import OPS, ROWS, Effect, Form, OpSpec
+from pybpf.suggest import did_you_mean
 
 _LOADS: dict[tuple[str, int, Form], OpSpec] = {
     ("s" if op.effect is Effect.LOAD_SIGNED else "u", op.width, op.form): op
@@ -61,7 +62,7 @@ def parse_value(at: Cursor, dst: Register) -> Insn:
     if token.text in _KINDS:
         return _reference(at, dst, token)
     if token.kind == "word":
-        raise at.error(token, f"'{token.text}' is no value", nearest(token.text, _VALUES))
+        raise at.error(token, f"'{token.text}' is no value{did_you_mean(token.text, _VALUES)}")
     raise at.expected("a value", token)
 
 

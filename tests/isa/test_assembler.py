@@ -72,7 +72,6 @@ from pybpf.isa.insn import insn
         ("call pc+1#bpf_prog_2dcecc18072623fc_f", "call pc+1"),
         ("call kernel-function#77", "call kernel-function#77"),
         ("call kernel-function#77 fd_array[1]", "call kernel-function#77 fd_array[1]"),
-        ("call bpf_cpumask_create#38111", "call kernel-function#38111"),
         # wide loads
         ("r1 = 5 ll", "r1 = 0x5 ll"),
         ("r1 = -1 ll", "r1 = 0xffffffffffffffff ll"),
@@ -172,10 +171,9 @@ x.s:1:6: error: no instruction has a '?' here
     r1 = ?
          ^
 
-x.s:1:1: error: no instruction begins with 'ezit'
+x.s:1:1: error: no instruction begins with 'ezit'; did you mean 'exit'?
     ezit
     ^^^^
-  hint: did you mean 'exit'?
 
 x.s:1:1: error: no instruction begins with '='
     = 5
@@ -216,10 +214,9 @@ x.s:1:11: error: the operand and the result must both be r1
     r1 = be16 r2
               ^^
 
-x.s:1:6: error: 'be17' is no value
+x.s:1:6: error: 'be17' is no value; did you mean 'be16'?
     r1 = be17 r1
          ^^^^
-  hint: did you mean 'be16'?
 
 x.s:1:6: error: 0xffffffff does not fit the 32 signed bits of imm
     r1 = 0xffffffff
@@ -338,14 +335,18 @@ x.s:1:6: error: a distance is from -32768 to 32767
     goto +40000
          ^^^^^^
 
-x.s:1:6: error: there is no helper and no label 'bpf_map_lookup'
-    call bpf_map_lookup
-         ^^^^^^^^^^^^^^
-  hint: did you mean 'bpf_map_lookup_elem'?
+x.s:1:6: error: there is no helper and no label 'bpf_ktime_getns'; did you mean 'bpf_ktime_get_ns'?
+    call bpf_ktime_getns
+         ^^^^^^^^^^^^^^^
 
 x.s:1:26: error: bpf_map_lookup_elem is helper 1, not 2
     call bpf_map_lookup_elem#2
                              ^
+
+x.s:1:6: error: 'bpf_cpumask_create' is no helper, but may be a kfunc
+    call bpf_cpumask_create#38111
+         ^^^^^^^^^^^^^^^^^^
+  hint: write 'call 38111' or 'call kernel-function#38111'
 
 x.s:1:10: error: expected 'id:' or 'idx:', found '3'
     r1 = map[3]
@@ -363,10 +364,9 @@ x.s:1:6: error: this is opcode bf, but the line says b7
     (b7) r1 = r2
          ^^
 
-x.s:1:1: error: no instruction begins with 'callx'
+x.s:1:1: error: no instruction begins with 'callx'; did you mean 'call'?
     callx r1
     ^^^^^
-  hint: did you mean 'call'?
 """
 
 
@@ -390,10 +390,9 @@ def test_errors(message):
         (
             "goto out\nouts: exit",
             (
-                "x.s:1:6: error: there is no label 'out'\n"
+                "x.s:1:6: error: there is no label 'out'; did you mean 'outs'?\n"
                 "    goto out\n"
-                "         ^^^\n"
-                "  hint: did you mean 'outs'?"
+                "         ^^^"
             ),
         ),
         (
@@ -454,8 +453,7 @@ def test_second_statement_of_a_line_is_pointed_at():
         assemble("r0 = 0; exitt")
 
     assert str(caught.value) == (
-        "<asm>:1:9: error: no instruction begins with 'exitt'\n"
+        "<asm>:1:9: error: no instruction begins with 'exitt'; did you mean 'exit'?\n"
         "    r0 = 0; exitt\n"
-        "            ^^^^^\n"
-        "  hint: did you mean 'exit'?"
+        "            ^^^^^"
     )
