@@ -42,7 +42,7 @@ from pybpf.script import (
     MapRole,
     MapSpec,
 )
-from pybpf.types import S32, S64, U64, VOID, Array, Int, Show, Struct, Type, show_of, strip
+from pybpf.types import S32, S64, U32, U64, VOID, Array, Int, Show, Struct, Type, show_of, strip
 
 _SCRIPT_ROLES = {MapRole.MAP, MapRole.COUNT, MapRole.SUM, MapRole.QUANTIZE}
 
@@ -100,9 +100,9 @@ class Decoder:
         self._tables = {
             spec.name: _table(spec, byteorder) for spec in script.maps if spec.role in _SCRIPT_ROLES
         }
-        self._lost = next((spec.name for spec in script.maps if spec.role is MapRole.LOST), None)
-        self._index = Codec(_counters(1, size=4), byteorder, "lost records key")
-        self._counter = Codec(_counters(1), byteorder, "lost records value")
+        self._lost = next(
+            (_losses(spec, byteorder) for spec in script.maps if spec.role is MapRole.LOST), None
+        )
         self._failures = [
             (spec.failures, spec.name) for spec in script.maps if spec.failures is not None
         ]
@@ -150,10 +150,12 @@ class Decoder:
         """Return the counters of lost records and refused map updates that are not zero."""
         if self._lost is None:
             return ()
+        # The counters are numbered through, however many an element of the array holds.
         totals: dict[int, int] = {}
-        for key, values in self._maps.items(self._lost):
-            ((index,),) = _numbers(self._index, [key])
-            (totals[index],) = add(_numbers(self._counter, values), U64)
+        for key, values in self._maps.items(self._lost.spec.name):
+            ((element,),) = _numbers(self._lost.key_codec, [key])
+            sums = add(_numbers(self._lost.value_codec, values), U64)
+            totals |= enumerate(sums, start=element * len(sums))
         rows = [LostRow(totals.get(0, 0))]
         rows += [LostRow(totals.get(index, 0), name) for index, name in self._failures]
         return tuple(row for row in rows if row.records)
@@ -230,6 +232,16 @@ def _table(spec: MapSpec, byteorder: str) -> _Table:
         value,
         Codec(declare_struct(key, f"{spec.name} key"), byteorder, f"{spec.name} key"),
         Codec(layout, byteorder, f"{spec.name} value"),
+    )
+
+
+def _losses(spec: MapSpec, byteorder: str) -> _Table:
+    return _Table(
+        spec,
+        (U32,),
+        U64,
+        Codec(_counters(1, size=4), byteorder, "lost records key"),
+        Codec(_counters(spec.value_size // 8), byteorder, "lost records value"),
     )
 
 

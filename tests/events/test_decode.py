@@ -230,18 +230,22 @@ def test_an_unknown_map_is_a_key_error():
         Decoder(script(maps=[LOST]), Maps()).map_row(".lost")
 
 
-def test_lost_rows_are_the_counters_that_are_not_zero_over_all_cpus():
+@pytest.mark.parametrize(
+    ("size", "counters"),
+    [
+        (8, {0: [u64(1000), u64(1001)], 1: [u64(5), u64(6)], 2: [u64(0), u64(0)]}),
+        (24, {0: [u64(2001, 11, 0)]}),
+    ],
+    ids=["a counter an element, on two CPUs", "all in one element"],
+)
+def test_lost_rows_are_the_counters_that_are_not_zero(size, counters):
     tables = [
         spec("@x", MapRole.COUNT, U64, failures=1),
         spec("m", MapRole.MAP, U64, failures=2),
-        LOST,
+        MapSpec(".lost", MapRole.LOST, MapType.ARRAY, 4, size, 1),
     ]
-    counters = {
-        struct.pack("<I", index): [u64(number), u64(number + 1)]
-        for index, number in enumerate((1000, 5))
-    }
-    counters[struct.pack("<I", 2)] = [u64(0), u64(0)]
-    decoder = Decoder(script(maps=tables), Maps({".lost": counters}))
+    entries = {struct.pack("<I", index): values for index, values in counters.items()}
+    decoder = Decoder(script(maps=tables), Maps({".lost": entries}))
     assert decoder.lost_rows() == (LostRow(2001), LostRow(11, "@x"))
 
 
