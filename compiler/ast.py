@@ -9,10 +9,14 @@ from pybpf.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """An integer literal; the value is below 2**64."""
+    """An integer literal or a character constant; the value is below 2**64.
+
+    ``suffix`` is C's, in lower case: ``"" u l ul ll ull``.
+    """
 
     value: int
     span: Span = field(compare=False, repr=False)
+    suffix: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,11 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """``name[keys]``: an element of a map (``name`` of an aggregation begins with ``@``)."""
+    """``name[keys]``: an element of a map (``name`` of an aggregation begins with ``@``).
+
+    ``keys`` is empty where the brackets are left out. ``@x`` is an Index wherever it stands; a
+    plain ``x`` without brackets is one only as a target of Assign or Delete, and a Name elsewhere.
+    """
 
     name: Name
     keys: tuple[Expr, ...]
@@ -80,6 +88,33 @@ class Binary:
 
 
 Expr = Number | String | Name | Call | Index | Member | Unary | Binary
+
+
+def chain(expr: Binary) -> tuple[Expr, list[Binary]]:
+    """Return the first operand of ``a + b * c - d …`` and its operators, innermost (first) first.
+
+    The parser bounds how deep a tree may nest, but not how many operands a chain may have: a pass
+    that walks ``left`` in a loop over this list, and not by recursion, takes chains of any length.
+    """
+    links = [expr]
+    while isinstance(links[-1].left, Binary):
+        links.append(links[-1].left)
+    links.reverse()
+    return links[0].left, links
+
+
+def operands(expr: Expr) -> list[Expr]:
+    """Return the expressions that ``expr`` is made of; a chain of infix operators is one step."""
+    match expr:
+        case Number() | String() | Name():
+            return []
+        case Call(args=items) | Index(keys=items):
+            return list(items)
+        case Member(object=inner) | Unary(operand=inner):
+            return [inner]
+        case Binary():
+            first, links = chain(expr)
+            return [first, *(link.right for link in links)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +172,10 @@ Stmt = Block | If | Return | Delete | Assign | ExprStmt
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One clause. ``spec`` is the probe specification as written, such as ``kprobe:vfs_*``."""
+    """One clause. ``spec`` is the probe specification as written, such as ``kprobe:vfs_*``.
+
+    A clause without a body has an empty Block.
+    """
 
     spec: str
     predicate: Expr | None
