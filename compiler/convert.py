@@ -16,6 +16,7 @@ from pybpf.types import (
     Struct,
     Type,
     Typedef,
+    is_string,
     show_of,
     strip,
 )
@@ -107,6 +108,9 @@ def join(a: Type, b: Type) -> Type | None:
             return a if isinstance(x, Ptr) else b
         case Ptr(), Ptr():
             return a if x.space == y.space else ULONG
+        case Array(count=n), Array(count=m) if is_string(a) and is_string(b):
+            # Whether char is signed differs by kernel release; text is text.
+            return a if n >= m else b
         case Array(element=e, count=n), Array(element=f, count=m) if strip(e) == strip(f):
             return a if n >= m else b
         case Struct(), Struct() if (x.fields, x.size) == (y.fields, y.size):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pybpf.compiler.glob import is_glob, matching
 from pybpf.compiler.scope import fault
 from pybpf.errors import TargetError
 from pybpf.isa.insn import Program
 from pybpf.script import ProbeSpec, Provider
 from pybpf.source import Span
+from pybpf.suggest import did_you_mean
 from pybpf.target.target import Target
 
 
@@ -24,8 +27,15 @@ def tracepoint(where: str, span: Span, target: Target) -> list[ProbeSpec]:
         elif not (names := matching(name, target.event_names())):
             raise fault(span, f"no tracepoint matches '{name}'")
     except TargetError as error:
-        raise fault(span, str(error)) from error
+        raise fault(span, f"{error}{did_you_mean(name, _known(target))}") from error
     return [
         ProbeSpec(Provider.TRACEPOINT, span.text, Program(()), tracepoint=n, glob=is_glob(name))
         for n in names
     ]
+
+
+def _known(target: Target) -> Sequence[str]:
+    try:
+        return target.event_names()
+    except TargetError:
+        return ()
