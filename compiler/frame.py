@@ -1,0 +1,231 @@
+"""Slots -> places: on the 512-byte stack, and for what does not fit in scratch memory.
+
+Slots whose lives do not overlap share bytes. The stack goes to those that need it most: spilled
+pointers, which the verifier follows nowhere else, then other spills, then slots from the smallest
+up. The rest moves to an element of a per-CPU array, whose address is looked up once, where control
+flow first has need of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from pybpf.compiler.ir import (
+    Argument,
+    AtomicAdd,
+    Base,
+    Bin,
+    BinOp,
+    Block,
+    CallHelper,
+    Copy,
+    Function,
+    Instr,
+    Label,
+    Load,
+    Op,
+    Slot,
+    SlotRef,
+    Store,
+    VReg,
+)
+from pybpf.compiler.liveness import Range, slot_lives
+from pybpf.compiler.lookup import insert_lookup
+from pybpf.compiler.operands import next_slot, predecessors, slots
+from pybpf.errors import Diagnostic, SourceError
+from pybpf.isa.insn import STACK_SIZE
+from pybpf.source import Span
+
+SCRATCH = ".scratch"
+"""The map that holds what does not fit the stack: a per-CPU array, one element a program."""
+
+SCRATCH_LIMIT = 32768
+"""The largest value of a per-CPU map (Linux: PCPU_MIN_UNIT_SIZE)."""
+
+
+_RESERVING = frozenset({"bpf_ringbuf_reserve"})
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where slots lie. ``places`` are offsets from r10; ``overflow`` are slots without one."""
+
+    places: Mapping[Slot, int]
+    overflow: frozenset[Slot]
+
+
+def pack(function: Function, spills: Mapping[Slot, bool]) -> Frame:
+    """Give the slots of a function places on the stack. True in ``spills``: it must lie there.
+
+    Raises SourceError where more than 64 pointers are live across calls at once.
+    """
+    lives = slot_lives(function)
+
+    def need(slot: Slot) -> tuple[bool, bool, int, Range]:
+        return (not spills.get(slot, False), slot not in spills, slot.size, lives[slot])
+
+    depths, overflow = _place(sorted(lives, key=need), lives, STACK_SIZE)
+    if any(spills.get(slot, False) for slot in overflow):
+        raise SourceError(
+            Diagnostic(f"{function.name}: more pointers are in use at once than the stack holds")
+        )
+    return Frame({slot: -depth for slot, depth in depths.items()}, frozenset(overflow))
+
+
+def _place(
+    order: Iterable[Slot], lives: Mapping[Slot, Range], limit: int
+) -> tuple[dict[Slot, int], list[Slot]]:
+    """Return the slots' depths (a slot ends where the one above began) and those without room."""
+    depths: dict[Slot, int] = {}
+    overflow: list[Slot] = []
+    for slot in order:
+        start, end = lives[slot]
+        size = _aligned(slot.size, slot.align)
+        taken = sorted(
+            (depth - _aligned(other.size, other.align), depth)
+            for other, depth in depths.items()
+            if lives[other][0] < end and start < lives[other][1]
+        )
+        depth = size
+        for top, bottom in taken:
+            if depth <= top:
+                break
+            depth = max(depth, _aligned(bottom, slot.align) + size)
+        if depth > limit:
+            overflow.append(slot)
+        else:
+            depths[slot] = depth
+    return depths, overflow
+
+
+def _aligned(value: int, align: int) -> int:
+    return -(-value // align) * align
+
+
+@dataclass(frozen=True, slots=True)
+class Demoted:
+    """A function some slots of which lie in scratch memory, and the bytes of it used so far.
+
+    ``key`` is the slot that holds the element's index; it must stay on the stack.
+    """
+
+    function: Function
+    scratch_size: int
+    key: Slot
+
+
+def demote(
+    function: Function, moved: frozenset[Slot], scratch_index: int, scratch_size: int
+) -> Demoted:
+    """Move slots to element ``scratch_index`` of the scratch map, behind what is used of it.
+
+    Raises SourceError where the element would exceed the largest there can be.
+    """
+    lives = {slot: life for slot, life in slot_lives(function).items() if slot in moved}
+    depths, _ = _place(sorted(moved, key=lambda slot: lives[slot]), lives, SCRATCH_LIMIT * 64)
+    starts = {
+        slot: scratch_size + depth - _aligned(slot.size, slot.align)
+        for slot, depth in depths.items()
+    }
+    size = _aligned(max(starts[slot] + slot.size for slot in moved), 8)
+    if size > SCRATCH_LIMIT:
+        raise SourceError(
+            Diagnostic(
+                f"{function.name}: the values in use at once take {size} bytes,"
+                f" more than the {SCRATCH_LIMIT} the kernel allows for",
+                _first_span(function, moved),
+            )
+        )
+    moving = _Moving(function, starts)
+    blocks = tuple(moving.block(block) for block in function.blocks)
+    place = _common_dominator(function, moved)
+    key = Slot(next_slot(function), 4, 4)
+    result = replace(
+        function,
+        blocks=insert_lookup(blocks, place, moving.base, SCRATCH, key, scratch_index),
+        registers=moving.registers,
+    )
+    return Demoted(result, size, key)
+
+
+def _first_span(function: Function, moved: frozenset[Slot]) -> Span | None:
+    spans = (
+        instr.span
+        for block in function.blocks
+        for instr in block.instrs
+        if not moved.isdisjoint(slots(instr.op))
+    )
+    return next((span for span in spans if span), None)
+
+
+class _Moving:
+    """Rewrites mentions of slots into accesses relative to ``base``."""
+
+    def __init__(self, function: Function, starts: Mapping[Slot, int]) -> None:
+        self.base = VReg(function.registers)
+        self.registers = function.registers + 1
+        self._starts = starts
+
+    def block(self, block: Block) -> Block:
+        instrs = (Instr(op, i.span) for i in block.instrs for op in self._operation(i.op))
+        return replace(block, instrs=tuple(instrs))
+
+    def _operation(self, op: Op) -> Iterator[Op]:
+        match op:
+            case Load() | Store() | AtomicAdd():
+                base, offset = self._access(op.base, op.offset)
+                yield replace(op, base=base, offset=offset)
+            case Copy(dst=dst, src=SlotRef() as ref) if ref.slot in self._starts:
+                yield self._address(dst, ref)
+            case CallHelper(args=args):
+                found: list[Argument] = []
+                for arg in args:
+                    if isinstance(arg, SlotRef) and arg.slot in self._starts:
+                        register = VReg(self.registers)
+                        self.registers += 1
+                        yield self._address(register, arg)
+                        found.append(register)
+                    else:
+                        found.append(arg)
+                yield replace(op, args=tuple(found))
+            case _:
+                yield op
+
+    def _access(self, base: Base, offset: int) -> tuple[Base, int]:
+        if isinstance(base, SlotRef) and base.slot in self._starts:
+            return self.base, self._starts[base.slot] + base.offset + offset
+        return base, offset
+
+    def _address(self, dst: VReg, ref: SlotRef) -> Op:
+        return Bin(dst, BinOp.ADD, 64, self.base, self._starts[ref.slot] + ref.offset)
+
+
+def _common_dominator(function: Function, moved: frozenset[Slot]) -> Label:
+    """Return the last block that is on every path to a mention, and before every reservation.
+
+    The lookup must be allowed to fail, which ends the program: nothing may be held then that the
+    program has to give back.
+    """
+    before = predecessors(function.blocks)
+    dominators: dict[Label, list[Label]] = {}
+    common: list[Label] | None = None
+    reserved: set[Label] = set()
+    for block in function.blocks:
+        ways = [dominators[label] for label in before[block.label] if label in dominators]
+        above = [label for label in ways[0] if all(label in way for way in ways)] if ways else []
+        dominators[block.label] = [*above, block.label]
+        ops = [instr.op for instr in block.instrs]
+        if any(label in reserved for label in before[block.label]):
+            reserved.add(block.label)
+        if any(not moved.isdisjoint(slots(op)) for op in ops):
+            here = dominators[block.label]
+            common = here if common is None else [label for label in common if label in here]
+        if any(isinstance(op, CallHelper) and op.helper in _RESERVING for op in ops):
+            reserved.add(block.label)
+    entry = function.blocks[0].label
+    # A block that itself reserves is fine: the lookup is done at its start.
+    clean = [
+        label for label in common or () if not any(other in reserved for other in before[label])
+    ]
+    return clean[-1] if clean else entry

@@ -1,0 +1,51 @@
+"""Puts a lookup in an array map, which ends the program where it fails, in front of a block."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pybpf.compiler.ir import (
+    Block,
+    Branch,
+    CallHelper,
+    Cmp,
+    Exit,
+    Instr,
+    Label,
+    MapRef,
+    Slot,
+    SlotRef,
+    Store,
+    VReg,
+)
+
+
+def insert_lookup(
+    blocks: tuple[Block, ...], place: Label, base: VReg, name: str, key: Slot, index: int
+) -> tuple[Block, ...]:
+    """Look element ``index`` of map ``name`` up at the start of block ``place``.
+
+    ``base`` gets its address; ``key`` is a slot of 4 bytes of its own. The verifier wants the
+    check, although an array has all its elements.
+    """
+    labels = {block.label for block in blocks}
+    found, missing = _unused(f"{place}.found", labels), _unused(f"{place}.missing", labels)
+    result: list[Block] = []
+    for block in blocks:
+        if block.label != place:
+            result.append(block)
+            continue
+        ops = (
+            Store(SlotRef(key), 0, 4, index),
+            CallHelper(base, "bpf_map_lookup_elem", (MapRef(name), SlotRef(key))),
+        )
+        instrs = tuple(Instr(op, block.span) for op in ops)
+        branch = Branch(Cmp.EQ, base, 0, missing, found)
+        result += [Block(place, instrs, branch, block.span), replace(block, label=found)]
+    return (*result, Block(missing, (), Exit(0)))
+
+
+def _unused(name: str, labels: set[Label]) -> Label:
+    while Label(name) in labels:
+        name += "'"
+    return Label(name)
