@@ -9,7 +9,7 @@ Where these differ every spelling is read; ``disassembler`` says which one is wr
                  w0 = cmpxchg32_32(r1 + 0, w0, w2)   r0 = atomic_cmpxchg((u32 *)(r1 + 0), r0, r2)
     jumps        goto +3   goto pc+3   goto +0x3 <LBB0_2>   goto L1
     calls        call 5   call bpf_ktime_get_ns   call bpf_ktime_get_ns#5   call pc+2   call sub1
-                 call kernel-function#77   call kernel-function#77 fd_array[1]
+                 call kernel-function#77   call kernel-function#77 fd_array[1]   callx r2
     wide loads   r1 = 0x123 ll   (18) r1 = 0x123
                  r1 = map_fd[3] ll   r1 = map[id:3]   r1 = map_fd:NAME ll   r1 = map:NAME ll
                  r1 = map_value[3] + 8 ll   r1 = map[id:3][0]+8   r1 = map_value:NAME + 8 ll
@@ -49,7 +49,9 @@ _ATOMICS = {
     (f"{op.effect}=", op.width): op for op in ROWS if op.form is Form.ATOMIC and not op.fetch
 }
 _STORES = {(op.width, op.form): op for op in ROWS if op.form in {Form.STORE_REG, Form.STORE_IMM}}
-_BEGINNINGS = ("call", "exit", "goto", "gotol", "if", "lock", "may_goto", "store_release")
+_BEGINNINGS = (
+    "call", "callx", "exit", "goto", "gotol", "if", "lock", "may_goto", "store_release",
+)  # fmt: skip
 
 
 def assemble(text: str, name: str = "<asm>") -> Program:
@@ -92,7 +94,7 @@ def _statement(at: Cursor) -> Insn:
     return found
 
 
-# instruction = "exit" | ("goto" | "may_goto" | "gotol") target | call | branch
+# instruction = "exit" | ("goto" | "may_goto" | "gotol") target | call | "callx" register | branch
 #             | lock | store | release | assignment
 def _instruction(at: Cursor) -> Insn:
     token = at.peek()
@@ -110,6 +112,8 @@ def _instruction(at: Cursor) -> Insn:
             return insn("gotol", imm=distance, symbol=symbol)
         case "call":
             return _call(at)
+        case "callx":
+            return insn("callx", at.register("r").number)
         case "if":
             return _branch(at)
         case "lock":

@@ -100,6 +100,8 @@ def format_insn(insn: Insn) -> str:
         case Form.CALL_KFUNC:
             module = f" fd_array[{insn.off}]" if insn.off else ""
             return f"call kernel-function#{insn.imm}{module}"
+        case Form.CALL_REG:
+            return f"callx {dst}"
         case Form.EXIT:
             return "exit"
         case Form.ADDR_SPACE_CAST:

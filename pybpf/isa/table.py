@@ -47,6 +47,7 @@ class Form(Enum):
     CALL_HELPER = "call helper"
     CALL_LOCAL = "call pc+imm"
     CALL_KFUNC = "call kernel-function#imm"
+    CALL_REG = "callx dst"
     EXIT = "exit"
     ADDR_SPACE_CAST = "dst = addr_space_cast(src, to, from)"
     PACKET_ABS = "r0 = *(uN *)skb[imm]"
@@ -120,6 +121,7 @@ FREE_FIELDS: Mapping[Form, frozenset[str]] = MappingProxyType(
         Form.CALL_HELPER: frozenset({"imm"}),
         Form.CALL_LOCAL: frozenset({"imm"}),
         Form.CALL_KFUNC: frozenset({"imm", "off"}),
+        Form.CALL_REG: frozenset({"dst"}),
         Form.EXIT: frozenset(),
         Form.ADDR_SPACE_CAST: frozenset({"dst", "src", "imm"}),
         Form.PACKET_ABS: frozenset({"imm"}),
@@ -129,7 +131,11 @@ FREE_FIELDS: Mapping[Form, frozenset[str]] = MappingProxyType(
 
 
 class Group(StrEnum):
-    """Conformance groups of RFC 9669 section 2.4; ``LINUX`` marks what only the kernel defines."""
+    """Conformance groups of RFC 9669 section 2.4, and two that it does not define.
+
+    ``LINUX`` marks what only the kernel has. ``CALLX`` is bpf_conformance's: a call through a
+    register, which clang emits and user-space runtimes run, but no kernel loads.
+    """
 
     BASE32 = "base32"
     BASE64 = "base64"
@@ -139,6 +145,7 @@ class Group(StrEnum):
     DIVMUL64 = "divmul64"
     PACKET = "packet"
     LINUX = "linux"
+    CALLX = "callx"
 
 
 # A row is one object, compared and hashed as such: tables keyed by rows are as fast as by integers.
@@ -150,7 +157,8 @@ class OpSpec:
     sign-extending move, the bits of the result). ``narrow`` is the source width of ``MOVSX``
     and the swap width of ``SWAP``. ``off``, ``imm`` and ``src`` are the fixed fields that select
     the row where an opcode byte is shared, ``None`` where the field is free or unused.
-    ``fetch`` marks atomics that return the old value. ``since`` is the first Linux release.
+    ``fetch`` marks atomics that return the old value. ``since`` is the first Linux release
+    (``NEVER``: none).
     """
 
     name: str
@@ -191,6 +199,7 @@ _MODE_IMM, _MODE_ABS, _MODE_IND, _MODE_MEM, _MODE_MEMSX, _MODE_ATOMIC = (
 )  # fmt: skip
 _REG = 0x08
 _V3_18, _V5_1, _V5_12, _V6_6, _V6_9 = (3, 18), (5, 1), (5, 12), (6, 6), (6, 9)
+NEVER = (9999, 0)
 
 # name, code, effect, fixed off, whether it is in the divmul groups, first release
 _ALU: tuple[tuple[str, int, Effect, int, bool, tuple[int, int]], ...] = (
@@ -369,6 +378,9 @@ def _jump_rows() -> Iterator[OpSpec]:
         (2, "call_kfunc", Form.CALL_KFUNC, (5, 13)),
     ):
         yield OpSpec(name, 0x80 | _JMP, form, Effect.CALL, src=src, group=Group.BASE32, since=since)
+    yield OpSpec(
+        "callx", 0x80 | _REG | _JMP, Form.CALL_REG, Effect.CALL, group=Group.CALLX, since=NEVER
+    )
     yield OpSpec("exit", 0x90 | _JMP, Form.EXIT, Effect.EXIT, group=Group.BASE32)
 
 

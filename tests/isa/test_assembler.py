@@ -70,6 +70,7 @@ from pybpf.isa.insn import insn
         ("call bpf_trace_printk#-61856", "call -61856"),
         ("call bpf_ktime_get_ns#79744", "call 79744"),
         ("call pc+1#bpf_prog_2dcecc18072623fc_f", "call pc+1"),
+        ("callx r1", "callx r1"),
         ("call kernel-function#77", "call kernel-function#77"),
         ("call kernel-function#77 fd_array[1]", "call kernel-function#77 fd_array[1]"),
         # wide loads
@@ -364,9 +365,9 @@ x.s:1:6: error: this is opcode bf, but the line says b7
     (b7) r1 = r2
          ^^
 
-x.s:1:1: error: no instruction begins with 'callx'; did you mean 'call'?
-    callx r1
-    ^^^^^
+x.s:1:1: error: no instruction begins with 'cal'; did you mean 'call'?
+    cal r1
+    ^^^
 """
 
 

@@ -65,6 +65,7 @@ def test_label_behind_the_last_instruction():
         (insn("call_helper", imm=212), "call 212"),
         (insn("call_helper", imm=-1), "call -1"),
         (insn("call_kfunc", off=2, imm=9), "call kernel-function#9 fd_array[2]"),
+        (insn("callx", 2), "callx r2"),
         (insn("addr_space_cast", 1, 2, imm=1 << 16), "r1 = addr_space_cast(r2, 1, 0)"),
         (insn("gotol", imm=-100000), "gotol -100000"),
     ],

@@ -98,7 +98,7 @@ def test_empty_program():
         ("95", "0: the last slot has only 1 of 8 bytes"),
         (EXIT + "950000", "1: the last slot has only 3 of 8 bytes"),
         ("ff00000000000000", "0: no instruction has opcode 0xff"),
-        ("8d01000000000000", "0: no instruction has opcode 0x8d"),
+        ("8d00000001000000", "0: callx: imm is 1, but must be 0"),
         ("df00000010000000", "0: no instruction has opcode 0xdf"),
         ("b70b000001000000", "0: mov64_imm: there is no register r11, only r0 to r10"),
         ("0fb1000000000000", "0: add64_reg: there is no register r11, only r0 to r10"),

@@ -226,7 +226,7 @@ def test_registered_opcode(opcode, src, off, imm, group, text):
     assert program.insns[0].op.group == group
 
 
-def test_every_row_is_registered_or_of_linux():
+def test_every_other_row_is_registered():
     registered = {(opcode, src, off, imm) for opcode, src, off, imm, _, _ in FIELDS}
     ours = set()
     for row in ROWS:
@@ -236,7 +236,7 @@ def test_every_row_is_registered_or_of_linux():
         src, off, imm = (
             "*" if name in free else str(getattr(row, name) or 0) for name in ("src", "off", "imm")
         )
-        if row.group is not Group.LINUX:
+        if row.group not in {Group.LINUX, Group.CALLX}:
             ours.add((row.opcode, src, off, imm))
 
     assert ours == {
@@ -260,7 +260,7 @@ def test_no_two_rows_are_ambiguous():
 
 
 def test_names_are_unique():
-    assert len({row.name for row in ROWS}) == len(ROWS) == 180
+    assert len({row.name for row in ROWS}) == len(ROWS) == 181
 
 
 def test_only_free_fields_and_fixed_fields():
