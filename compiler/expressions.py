@@ -403,11 +403,11 @@ def _binary(scope: Scope, expr: ast.Binary) -> tast.Expr:
         first = first.left
     left = infer(scope, first)
     for node in reversed(chain):
-        left = _combine(scope, node, left, infer(scope, node.right))
+        left = _combine(node, left, infer(scope, node.right))
     return left
 
 
-def _combine(scope: Scope, node: ast.Binary, left: tast.Expr, right: tast.Expr) -> tast.Expr:
+def _combine(node: ast.Binary, left: tast.Expr, right: tast.Expr) -> tast.Expr:
     op, span = node.op, left.span.to(right.span)
     for side in (left, right):
         if is_string(side.type) and op in {"==", "!="}:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pybpf.isa.assembler import assemble
     from pybpf.isa.disassembler import disassemble
     from pybpf.isa.insn import Program
-    from pybpf.session import trace
+    from pybpf.tracing import trace
     from pybpf.vm.interpreter import interpret
 
 __version__ = "0.1.0"
@@ -33,7 +33,7 @@ _HOMES = {
     "compile_script": "pybpf.compiler.pipeline",
     "disassemble": "pybpf.isa.disassembler",
     "interpret": "pybpf.vm.interpreter",
-    "trace": "pybpf.session",
+    "trace": "pybpf.tracing",
 }
 
 

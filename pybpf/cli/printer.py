@@ -6,34 +6,11 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from pybpf.errors import TargetError
 from pybpf.rows import LostRow, Row
+from pybpf.target.symbols import LazySymbols
 
 if TYPE_CHECKING:
     from pybpf.target.target import Target
-
-
-class LazySymbols:
-    """The target's symbols, read when the first address is printed; none where they are hidden."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        self._hidden = False
-
-    def resolve(self, address: int) -> tuple[str, int] | None:
-        """Return the (symbol, offset) of an address, or None."""
-        if self._hidden:
-            return None
-        try:
-            return self._target.symbols.resolve(address)
-        except TargetError as error:
-            self._hidden = True
-            print(f"warning: {error}", file=sys.stderr)
-            return None
-
-    def addresses(self, name: str) -> list[int]:
-        """Return the addresses of a symbol."""
-        return list(self._target.symbols.addresses(name))
 
 
 class Printer:
@@ -42,11 +19,14 @@ class Printer:
     def __init__(self, target: Target, *, json: bool, unbuffered: bool) -> None:
         self._json = json
         self._unbuffered = unbuffered
-        self._symbols = LazySymbols(target)
+        self._symbols = LazySymbols(
+            target, lambda error: print(f"warning: {error}", file=sys.stderr)
+        )
         self._offset = time.time_ns() - time.monotonic_ns()
         self._unicode = (sys.stdout.encoding or "").lower().startswith("utf")
 
     def __call__(self, row: Row) -> None:
+        """Print the row."""
         text = self._rendered(row)
         if isinstance(row, LostRow) and not self._json:
             sys.stdout.flush()

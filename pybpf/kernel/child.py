@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import NoReturn, Self
 
@@ -16,16 +18,20 @@ _STEP = 0.02
 
 
 class Child:
-    """A forked child that waits for ``release`` to run ``/bin/sh -c command`` in its place.
+    """A forked child that waits for ``release`` to run a shell command in its place.
+
+    A single command keeps the pid, so that a script's ``pid == $target`` is about it; what a
+    pipeline or a list of commands starts are children of the shell that has the pid.
 
     If this process ends without releasing it, it ends too, and the command is never run.
     """
 
     def __init__(self, command: str) -> None:
+        path, arguments = program(command)
         held, self._release = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            _run(command, held, self._release)
+            _run(path, arguments, held, self._release)
         os.close(held)
         self._pidfd = -1
         try:
@@ -83,13 +89,44 @@ class Child:
         self.close()
 
 
-def _run(command: str, held: int, release: int) -> NoReturn:
-    """Be the child: wait for the go-ahead, then become the shell; never return."""
+def _run(path: str, arguments: Sequence[str], held: int, release: int) -> NoReturn:
+    """Be the child: wait for the go-ahead, then become the program; never return."""
     try:
         os.close(release)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)
         if os.read(held, 1):
-            os.execv(_SHELL, [_SHELL, "-c", command])  # noqa: S606 - this is the shell
+            os.execv(path, arguments)  # noqa: S606 - starting a process is what it is for
     finally:
         os._exit(127)
+
+
+_OPERATORS = "();|&\n"
+_PLAIN = re.compile(r"[\w./,:=+@%^ \t-]*")
+
+
+def program(command: str) -> tuple[str, Sequence[str]]:
+    """Return the program, and its arguments from the zeroth on, that run a shell command.
+
+    A single program is started without a shell where the shell has nothing to do, else it takes the
+    shell's place by ``exec``: some shells would do that by themselves, dash does not.
+    """
+    import shlex
+    import shutil
+
+    whole = (_SHELL, ("sh", "-c", command))
+    plain = re.sub(r"[0-9]*[<>]&[0-9-]", "", command)  # 2>&1 is no list of commands
+    lexer = shlex.shlex(plain, posix=True, punctuation_chars=_OPERATORS)
+    lexer.whitespace = " \t"
+    try:
+        words = list(lexer)
+    except ValueError:  # the shell words its complaint about quotes better
+        return whole
+    if not words or any(word and set(word) <= set(_OPERATORS) for word in words):
+        return whole
+    path = None if "=" in words[0] or "`" in plain or "$(" in plain else shutil.which(words[0])
+    if path is None:
+        return whole
+    if _PLAIN.fullmatch(command):
+        return path, command.split()
+    return _SHELL, ("sh", "-c", f"exec {command}")

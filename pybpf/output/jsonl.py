@@ -68,21 +68,22 @@ def _object(row: Row, style: Style) -> dict[str, Any]:
 def _cell(cell: Cell | MapRow, style: Style) -> Any:
     if isinstance(cell, MapRow):
         return _map(cell, style)
-    return _value(cell.value, cell.type, style)
+    return plain(cell.value, cell.type, style)
 
 
 def _map(row: MapRow, style: Style) -> dict[str, Any]:
     entries = [
         {
-            "key": [_value(k, t, style) for k, t in zip(key, row.keys, strict=False)],
-            "value": _value(value, row.value, style),
+            "key": [plain(k, t, style) for k, t in zip(key, row.keys, strict=False)],
+            "value": plain(value, row.value, style),
         }
         for key, value in row.entries
     ]
     return {"name": row.name, "entries": entries}
 
 
-def _value(value: Value, t: Type, style: Style) -> Any:
+def plain(value: Value, t: Type, style: Style) -> Any:
+    """Return a VALUE as plain Python data: numbers, strings, lists and dicts."""
     match value:
         case int():
             return _number(value, t, style)
@@ -118,10 +119,10 @@ def _compound(values: tuple[Value, ...], t: Type, style: Style) -> Any:
     match strip(t):
         case Struct(name=name, fields=fields):
             pairs = [
-                (f.name, _value(v, f.type, style)) for v, f in zip(values, fields, strict=False)
+                (f.name, plain(v, f.type, style)) for v, f in zip(values, fields, strict=False)
             ]
             return dict(pairs) if name else [shown for _, shown in pairs]
         case Array(element=element):
-            return [_value(value, element, style) for value in values]
+            return [plain(value, element, style) for value in values]
         case _:
-            return [_value(value, VOID, style) for value in values]
+            return [plain(value, VOID, style) for value in values]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from pybpf.errors import TargetError
+from pybpf.target.target import Target
 
 _REACH = 1 << 20
 """No function is larger. Beyond the last symbol of the text, or between modules, is no symbol."""
@@ -62,3 +65,32 @@ def parse_kallsyms(text: str) -> SymbolTable:
     return SymbolTable(
         (int(address, 16), name.replace("\t", " ")) for address, name in _TEXT_SYMBOL.findall(text)
     )
+
+
+class LazySymbols:
+    """The symbols of a target, read when the first address is resolved; none where it lacks them.
+
+    ``missing`` is called, once, with the reason why there are none.
+    """
+
+    def __init__(
+        self, target: Target, missing: Callable[[TargetError], object] = lambda _: None
+    ) -> None:
+        self._target = target
+        self._missing = missing
+        self._absent = False
+
+    def resolve(self, address: int) -> tuple[str, int] | None:
+        """Return the (symbol, offset) an address lies in, or None."""
+        if self._absent:
+            return None
+        try:
+            return self._target.symbols.resolve(address)
+        except TargetError as error:
+            self._absent = True
+            self._missing(error)
+            return None
+
+    def addresses(self, name: str) -> Sequence[int]:
+        """Return every address of a symbol; raises TargetError where there are no symbols."""
+        return self._target.symbols.addresses(name)

@@ -51,7 +51,7 @@ def _format() -> str:
 
 def target(**changes: object) -> SnapshotTarget:
     """Return a target that knows the event; ``changes`` are arguments of SnapshotTarget."""
-    return SnapshotTarget(formats={"test/event": _format()}, **changes)  # type: ignore[arg-type]
+    return SnapshotTarget(formats={"test/event": _format()}, **{"cpus": 2, **changes})  # type: ignore[arg-type]
 
 
 _INTERESTING = st.sampled_from(
