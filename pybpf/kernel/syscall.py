@@ -326,7 +326,7 @@ def link_uprobe_multi(
 
 
 def link_detach(link: Fd) -> None:
-    """Detach a link although others hold it too (Linux 5.9)."""
+    """Detach a link although others hold it too (Linux 5.9); the kinds for tracing cannot be."""
     check(lib.bpf_link_detach(link.fileno()), "cannot detach a link")
 
 

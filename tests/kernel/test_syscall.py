@@ -174,7 +174,7 @@ def test_a_raw_tracepoint_fires_until_its_link_is_closed(counter):
 
 @pytest.mark.kernel
 def test_a_link_of_a_kind_that_only_closing_ends(counter):
-    # Raw tracepoint links cannot be detached, other kinds can: the kernel's word is passed on.
+    # As all kinds for tracing; the kernel's word is passed on.
     with (
         load_counting(counter) as prog,
         syscall.raw_tracepoint_open(prog, "sys_enter") as link,
