@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from errno import E2BIG, EEXIST, EFAULT, ENOENT, ENOSPC
 
 from pybpf.script import MapSpec
-from pybpf.vm.memory import AddressSpace, Region, Trap
+from pybpf.vm.memory import AddressSpace, Region, Trap, stale
 
 _HEADER = 8
 
@@ -56,7 +56,7 @@ class RingBuffer:
         if length > self.size or self.pending + length > self.size - 1:
             return 0
         self.produced += length
-        region = self._memory.add(bytearray(size), f"a record of ring buffer {self.spec.name}")
+        region = self._memory.add(stale(size), f"a record of ring buffer {self.spec.name}")
         record = _Record(region, length)
         self._records.append(record)
         self._busy[region.address] = record

@@ -20,7 +20,7 @@ from pybpf.isa.semantics import MASK64
 from pybpf.script import MapSpec
 from pybpf.vm.buffers import PerfEventArray, RingBuffer, StackTraces
 from pybpf.vm.maps import ArrayMap, HashMap, Map, MapOfMaps, ProgArray
-from pybpf.vm.memory import AddressSpace, Region, Trap
+from pybpf.vm.memory import AddressSpace, Region, Trap, stale
 from pybpf.vm.registers import UNSET, Unset
 from pybpf.vm.steps import DONE, SWITCH, Step, build_steps
 from pybpf.vm.world import World
@@ -31,8 +31,6 @@ MAX_FRAMES = 8
 MAX_TAIL_CALLS = 33
 MAX_LOOPS = 1 << 23
 """How often may_goto and bpf_loop go round at most: BPF_MAX_LOOPS."""
-# What a fresh stack holds. Not zero, so that a program that relies on zeros shows it.
-_STACK_FILL = b"\xcc" * STACK_SIZE
 
 Trace = Callable[[Program, int, tuple[int | None, ...]], None]
 """Called before every instruction: the program, its index, r0 to r10 (None: holds nothing)."""
@@ -162,7 +160,7 @@ class Machine:
             self._stacks.append(self.memory.add(bytearray(STACK_SIZE), name))
         stack = self._stacks[depth]
         stack.size, stack.gone = STACK_SIZE, ""
-        stack.data[:] = _STACK_FILL
+        stack.data[:] = stale(STACK_SIZE)
         self._frames.append(_Frame(self._image, after, self.regs[R6:]))
         self.regs[R0] = UNSET[R0]
         self.regs[R6:R10] = UNSET[R6:R10]

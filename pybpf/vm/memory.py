@@ -24,7 +24,14 @@ _BIAS = 0x8000_0000
 _FIRST = 0x0100_0000
 _NULL_PAGE = 4096
 
+_STALE = b"\xcc"
+
 Verb = Literal["load", "store"]
+
+
+def stale(size: int) -> bytearray:
+    """Return memory as the kernel hands it out uncleared: not zero, so that nobody relies on it."""
+    return bytearray(_STALE * size)
 
 
 class Trap(PybpfError):

@@ -16,7 +16,10 @@ def _repeatable() -> Callable[[], int]:
 
 
 def is_kernel_address(address: int) -> bool:
-    """Whether an address lies in the upper half, which Linux keeps for the kernel."""
+    """Whether an address lies in the upper half, which Linux keeps for the kernel.
+
+    s390x has two address spaces instead, which the VM does not tell apart.
+    """
     return address >= _KERNEL_HALF
 
 

@@ -6,7 +6,7 @@ from pybpf.isa.abi import MapType
 from pybpf.script import MapRole, MapSpec
 from pybpf.vm.buffers import PerfEventArray, RingBuffer, StackTraces
 from pybpf.vm.machine import Machine
-from pybpf.vm.memory import Trap
+from pybpf.vm.memory import Trap, stale
 from pybpf.vm.world import World
 
 
@@ -42,7 +42,7 @@ def test_draining_makes_room(ring):
     assert fill(ring, 1016) == 3
     assert ring.pending == ring.produced == 3072
 
-    assert ring.drain() == [bytes(1016)] * 3
+    assert ring.drain() == [stale(1016)] * 3
     assert (ring.pending, ring.consumed) == (0, 3072)
     assert fill(ring, 1016) == 3
 
@@ -54,7 +54,7 @@ def test_records_come_in_the_order_of_their_reservation(ring):
     ring.finish(second, discard=True)
     assert ring.drain() == []
     ring.finish(first, discard=False)
-    assert ring.drain() == [bytes(1), bytes(3)]
+    assert ring.drain() == [stale(1), stale(3)]
 
 
 def test_a_discarded_record_takes_room_until_it_is_skipped(ring):
