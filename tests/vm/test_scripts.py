@@ -26,14 +26,13 @@ def run(text, recording, target):
 
 
 def values(row):
-    """Return what a print printed, strings up to their NUL."""
+    """Return what a print printed, without the padding of strings."""
     assert isinstance(row, PrintRow)
-    return [
-        c.value.partition(b"\0")[0]
-        if isinstance(c.value, bytes) and show_of(c.type) is not Show.BYTES
-        else c.value
-        for c in row.cells
-    ]
+    return [_cut(c.value, c.type) if isinstance(c.value, bytes) else c.value for c in row.cells]
+
+
+def _cut(data, kind):
+    return data.rstrip(b"\0") if show_of(kind) is Show.BYTES else data.partition(b"\0")[0]
 
 
 def test_counts_and_histograms_by_process(target):
