@@ -21,6 +21,8 @@ from pybpf.types import Array, DataLoc, Int, Ptr, Type, is_string, size_of, stri
 from pybpf.vm.recording import Datum, RecordedEvent
 
 _U64 = (1 << 64) - 1
+_STACK_POINTER = 0xFFFF_C900_0000_4000
+"""Where the stack ends if nobody recorded it and a function has arguments there."""
 
 
 def build_context(probe: ProbeSpec, event: RecordedEvent, target: Target) -> bytes:
@@ -50,18 +52,21 @@ def build_context(probe: ProbeSpec, event: RecordedEvent, target: Target) -> byt
 def stack_arguments(event: RecordedEvent, arch: Arch) -> dict[int, bytes]:
     """Return the memory that holds the arguments beyond the registers, by address.
 
-    They are put where the recorded stack pointer says; without one there are none.
+    They lie where the stack pointer says, recorded or not.
     """
     extra = event.args[len(arch.arguments) :]
-    if not extra or arch.stack_arguments is None or arch.sp not in event.regs:
+    if not extra or arch.stack_arguments is None:
         return {}
     data = b"".join(value.to_bytes(8, arch.byteorder) for value in extra)
-    return {(event.regs[arch.sp] + arch.stack_arguments) & _U64: data}
+    stack = event.regs.get(arch.sp, _STACK_POINTER)
+    return {(stack + arch.stack_arguments) & _U64: data}
 
 
 def _registers(event: RecordedEvent, target: Target) -> bytes:
     arch = target.arch
     values = dict(zip(arch.arguments, event.args, strict=False))
+    if len(event.args) > len(arch.arguments):
+        values[arch.sp] = _STACK_POINTER
     if event.retval is not None:
         values[arch.retval] = event.retval
     values[arch.ip] = _instruction_pointer(event, target)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import repeat
 
-from pybpf.errors import VmFault
+from pybpf.errors import PybpfError, VmFault
 from pybpf.isa.abi import MapType
 from pybpf.isa.helpers import HELPERS
 from pybpf.isa.insn import R0, R1, R6, R10, STACK_SIZE, ByteOrder, Program
@@ -112,7 +112,7 @@ class Machine:
         self._resume = 0
 
     def add_map(self, spec: MapSpec) -> Map:
-        """Make a map and return it; raises ValueError for a type that is not emulated."""
+        """Make a map and return it; raises PybpfError for a type that is not emulated."""
         found = _make_map(spec, self.memory, self.world.cpus)
         self.maps[spec.name] = found
         self._handles[found.handle.address] = found
@@ -311,6 +311,6 @@ def _make_map(spec: MapSpec, memory: AddressSpace, cpus: int) -> Map:
         case MapType.STACK_TRACE:
             return StackTraces(spec, memory)
         case _:
-            raise ValueError(
+            raise PybpfError(
                 f"map {spec.name}: the VM does not emulate maps of type {spec.type.name}"
             )

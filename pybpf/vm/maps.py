@@ -34,25 +34,6 @@ class Map(Protocol):
         """A region without bytes; a program's map pointer is its address."""
 
 
-class Keyed(Map, Protocol):
-    """A map with keys and values."""
-
-    def lookup(self, key: bytes, cpu: int) -> int:
-        """Return the address of the value of ``cpu``, or 0."""
-
-    def update(self, key: bytes, value: bytes, flags: int, cpu: int) -> int:
-        """Set the value of ``cpu``; return 0 or a negative errno."""
-
-    def delete(self, key: bytes) -> int:
-        """Remove an element; return 0 or a negative errno."""
-
-    def items(self) -> Iterator[tuple[bytes, tuple[bytes, ...]]]:
-        """Yield keys and values: one value per CPU of a per-CPU map, else one."""
-
-    def clear(self) -> None:
-        """Remove every element, or zero those of an array."""
-
-
 class _Values:
     """The memory of a map's values: ``copies`` for every element, one unless it is per-CPU."""
 

@@ -204,7 +204,15 @@ def test_arguments_beyond_the_registers_lie_on_the_stack():
 
     assert stack_arguments(event, ARCHES["x86_64"]) == {0x1008: struct.pack("<2Q", 7, 8)}
     assert stack_arguments(event, ARCHES["aarch64"]) == {}
-    assert stack_arguments(RecordedEvent("kprobe:f", args=event.args), ARCHES["x86_64"]) == {}
+
+
+def test_a_stack_is_made_up_where_none_was_recorded():
+    event = RecordedEvent("kprobe:f", args=(1, 2, 3, 4, 5, 6, 7))
+
+    ((address, data),) = stack_arguments(event, ARCHES["x86_64"]).items()
+
+    assert address == registers(event)["rsp"] + 8
+    assert data == struct.pack("<Q", 7)
 
 
 @pytest.mark.parametrize(

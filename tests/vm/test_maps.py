@@ -4,6 +4,7 @@ from errno import E2BIG, EEXIST, EINVAL, ENOENT
 
 import pytest
 
+from pybpf.errors import PybpfError
 from pybpf.isa.abi import MapType
 from pybpf.isa.insn import Program
 from pybpf.script import MapRole, MapSpec
@@ -202,5 +203,5 @@ def test_a_prog_array_holds_programs():
 
 
 def test_a_map_type_that_is_not_emulated_is_refused():
-    with pytest.raises(ValueError, match=r"map m: the VM does not emulate maps of type LPM_TRIE"):
+    with pytest.raises(PybpfError, match=r"map m: the VM does not emulate maps of type LPM_TRIE"):
         Machine([spec(MapType.LPM_TRIE)])

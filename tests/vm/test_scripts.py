@@ -125,6 +125,14 @@ def test_output_of_timers_and_the_end(target):
     ]  # fmt: skip
 
 
+def test_arguments_beyond_the_registers(target):
+    recording = '{"probe": "kprobe:vfs_read", "args": [0, 1, 2, 3, 4, 5, 6, 7]}'
+
+    (row,) = run("kprobe:vfs_read { print(arg5, arg6, arg7); }", recording, target)
+
+    assert values(row) == [5, 6, 7]
+
+
 @pytest.mark.parametrize("features", [ALL, ALL - {RINGBUF}, ALL - {PROBE_READ_KERNEL}, frozenset()])
 @pytest.mark.parametrize("arch", ["x86_64", "aarch64", "riscv64", "s390x"])
 def test_every_architecture_and_old_kernels_give_the_same_rows(arch, features):
