@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import struct
 import subprocess
 
 import pytest
@@ -18,38 +17,15 @@ from pybpf.isa.table import FREE_FIELDS, ROWS, Effect, Form
 OBJDUMP = shutil.which("llvm-objdump")
 needs_llvm = pytest.mark.skipif(OBJDUMP is None, reason="llvm-objdump is not installed")
 
-_EM_BPF = 247
 
+@pytest.fixture
+def objdump(llvm_lines):
+    """Return a function that gives llvm-objdump's lines, index and bytes in front included."""
 
-def write_elf(text: bytes, byteorder: str) -> bytes:
-    """Return a minimal relocatable ELF file whose .text holds the given bytes."""
-    order, tag = ("<", 1) if byteorder == "little" else (">", 2)
-    names = b"\0.text\0.shstrtab\0"
-    body = text + names
-    body += bytes(-len(body) % 8)
-    header = struct.pack(
-        f"{order}4sBBBB8xHHIQQQIHHHHHH",
-        b"\x7fELF", 2, tag, 1, 0, 1, _EM_BPF, 1, 0, 0, 64 + len(body), 0, 64, 0, 0, 64, 3, 2,
-    )  # fmt: skip
-    section = f"{order}IIQQQQIIQQ"
-    return b"".join(
-        (
-            header,
-            body,
-            bytes(64),
-            struct.pack(section, 1, 1, 6, 0, 64, len(text), 0, 0, 8, 0),
-            struct.pack(section, 7, 3, 0, 0, 64 + len(text), len(names), 0, 0, 1, 0),
-        )
-    )
+    def lines(program: Program, byteorder="little", *options: str) -> list[str]:
+        return llvm_lines(encode(program, byteorder), byteorder, *options)
 
-
-def objdump(program: Program, path, byteorder="little", *options: str) -> list[str]:
-    """Return llvm-objdump's lines, the index and bytes in front of them included."""
-    path.write_bytes(write_elf(encode(program, byteorder), byteorder))
-    printed = subprocess.run(
-        [OBJDUMP, "-d", *options, path], capture_output=True, text=True, check=True
-    ).stdout
-    return [line for line in printed.splitlines() if re.match(r"\s*\d+:\t", line)]
+    return lines
 
 
 def _operands(row):
@@ -76,7 +52,7 @@ def _known(row, version, *, alu32):
 @needs_llvm
 @pytest.mark.parametrize("alu32", [False, True])
 @pytest.mark.parametrize("byteorder", ["little", "big"])
-def test_what_llvm_prints_assembles_to_the_same_instructions(byteorder, alu32, tmp_path):
+def test_what_llvm_prints_assembles_to_the_same_instructions(byteorder, alu32, objdump):
     """LLVM's spelling may differ from ours, so its text is assembled."""
     version = int(re.search(r"version (\d+)", _version())[1])
     rows = [row for row in ROWS if _known(row, version, alu32=alu32)]
@@ -84,7 +60,7 @@ def test_what_llvm_prints_assembles_to_the_same_instructions(byteorder, alu32, t
     program = Program((*insns, insn("exit")))
     options = ["--mattr=+alu32"] if alu32 else []
 
-    lines = objdump(program, tmp_path / "rows.o", byteorder, *options)
+    lines = objdump(program, byteorder, *options)
 
     assert len(rows) > 100
     assert assemble("\n".join(lines)) == program
@@ -95,16 +71,16 @@ def _version() -> str:
 
 
 @needs_llvm
-def test_wide_loads(tmp_path):
+def test_wide_loads(objdump):
     program = assemble("r1 = 0x1122334455667788 ll\nr2 = 0xffffffffffffffff ll\nexit")
 
-    lines = objdump(program, tmp_path / "wide.o")
+    lines = objdump(program)
 
     assert assemble("\n".join(lines)) == program
 
 
 @needs_llvm
-def test_a_dump_assembles_as_it_is(tmp_path):
+def test_a_dump_assembles_as_it_is(objdump):
     """Indices and raw bytes in front of the text are taken off; jumps find their targets."""
     program = assemble(
         """
@@ -122,6 +98,6 @@ def test_a_dump_assembles_as_it_is(tmp_path):
         """
     )
 
-    lines = objdump(program, tmp_path / "loop.o")
+    lines = objdump(program)
 
     assert assemble("\n".join(lines)).insns == strip_labels(program).insns

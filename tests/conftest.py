@@ -1,0 +1,63 @@
+"""What tests of several rooms share."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pybpf.target.snapshot import SnapshotTarget
+
+TARGETS = Path(__file__).parent / "data" / "targets"
+
+_EM_BPF = 247
+
+
+@pytest.fixture(scope="session")
+def target_612():
+    """Return the snapshot of a 6.12 kernel."""
+    return SnapshotTarget.load(TARGETS / "6.12.tar.gz", environment={"target": "1"})
+
+
+@pytest.fixture
+def llvm_lines(tmp_path):
+    """Return a function: code in, the lines that llvm-objdump prints for it out."""
+    tool = shutil.which("llvm-objdump")
+    if tool is None:
+        pytest.skip("llvm-objdump is not installed")
+
+    def lines(code: bytes, byteorder: str = "little", *options: str) -> list[str]:
+        path = tmp_path / "code.o"
+        path.write_bytes(_write_elf(code, byteorder))
+        printed = subprocess.run(
+            [tool, "-d", *options, path], capture_output=True, text=True, check=True
+        ).stdout
+        return [line for line in printed.splitlines() if re.match(r"\s*\d+:\t", line)]
+
+    return lines
+
+
+def _write_elf(text: bytes, byteorder: str) -> bytes:
+    """Return a minimal relocatable ELF file whose .text holds the given bytes."""
+    order, tag = ("<", 1) if byteorder == "little" else (">", 2)
+    names = b"\0.text\0.shstrtab\0"
+    body = text + names
+    body += bytes(-len(body) % 8)
+    header = struct.pack(
+        f"{order}4sBBBB8xHHIQQQIHHHHHH",
+        b"\x7fELF", 2, tag, 1, 0, 1, _EM_BPF, 1, 0, 0, 64 + len(body), 0, 64, 0, 0, 64, 3, 2,
+    )  # fmt: skip
+    section = f"{order}IIQQQQIIQQ"
+    return b"".join(
+        (
+            header,
+            body,
+            bytes(64),
+            struct.pack(section, 1, 1, 6, 0, 64, len(text), 0, 0, 8, 0),
+            struct.pack(section, 7, 3, 0, 0, 64 + len(text), len(names), 0, 0, 1, 0),
+        )
+    )
