@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,3 +76,32 @@ def test_build_options_are_read_by_name():
 @kernel
 def test_bpf_is_available_where_these_tests_run():
     assert features.why_unavailable() is None
+
+
+WITHOUT_RIGHTS = """
+import os
+from pybpf.isa import encoding
+from pybpf.kernel import features
+os.setuid(65534)
+print(features.why_unavailable())
+for detect in (features.detect, features.perf_link, features.debug_info):
+    try:
+        print(detect())
+    except features.KernelError as error:
+        print(error.errno, error.hints)
+"""
+
+
+@kernel
+def test_without_rights_nothing_is_known_and_nothing_is_guessed():
+    if os.getuid() != 0:
+        pytest.skip("only root can give up its rights")
+    result = subprocess.run(
+        [sys.executable, "-c", WITHOUT_RIGHTS], capture_output=True, text=True, check=True
+    )
+    hint = "this needs root, or the capabilities CAP_BPF and CAP_PERFMON"
+
+    assert result.stdout == (
+        f"cannot load the program probe: Operation not permitted (errno 1)\n  hint: {hint}\n"
+        + f"1 ('{hint}',)\n" * 3
+    )

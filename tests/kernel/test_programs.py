@@ -208,6 +208,30 @@ stack depth 0
 processed 2 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_states 0 mark_read 0
 """
 
+EXPLAINED = """\
+0: R1=ctx() R10=fp0
+0: (95) exit
+R0 !read_ok
+
+Verification failed: Register Type Safety: Unreadable register
+
+Reason:
+  R0 has never been initialized on this path, so the verifier cannot use it as an input.
+
+Suggestion:
+  Initialize R0 on every path before this instruction.
+
+processed 1 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_states 0 mark_read 0
+"""
+LOOP = """\
+2: (b7) r0 = 0                        ; R0=0
+3: (05) goto pc-2
+infinite loop detected at insn 2
+cur state: R10=fp0
+old state: R10=fp0
+processed 10 insns (limit 1000000) max_states_per_insn 0 total_states 1 peak_states 1 mark_read 0
+"""
+
 
 @pytest.mark.parametrize(
     ("log", "reason"),
@@ -216,10 +240,9 @@ processed 2 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_stat
         ("\n\n", ()),
         ("processed 1 insns (limit 1000000)\n", ()),
         ("0: (95) exit\nR0 !read_ok\nprocessed 1 insns\n", ("R0 !read_ok",)),
-        (
-            QUOTING,
-            ("R0 invalid mem access 'scalar'", "exit(1 / x); @ a.ply:3"),
-        ),
+        (QUOTING, ("R0 invalid mem access 'scalar'", "exit(1 / x); @ a.ply:3")),
+        (EXPLAINED, ("R0 !read_ok",)),
+        (LOOP, ("infinite loop detected at insn 2",)),
         ("back-edge from insn 3 to 2\n\nprocessed 3 insns\n\n", ("back-edge from insn 3 to 2",)),
     ],
 )
