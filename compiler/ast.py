@@ -11,12 +11,14 @@ from pybpf.source import Span
 class Number:
     """An integer literal or a character constant; the value is below 2**64.
 
-    ``suffix`` is C's, in lower case: ``"" u l ul ll ull``.
+    ``suffix`` is C's, in lower case: ``"" u l ul ll ull``. As in C, the type of a number depends on
+    whether it was written in base ten (``decimal``); 0 always counts as if it were.
     """
 
     value: int
     span: Span = field(compare=False, repr=False)
     suffix: str = ""
+    decimal: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -267,7 +267,8 @@ class _Parser(Cursor):
         match token:
             case Token(kind=Kind.NUMBER, value=int(value)):
                 self.next()
-                return Number(value, token.span, token.suffix)
+                decimal = value == 0 or not token.text.startswith("0")
+                return Number(value, token.span, token.suffix, decimal)
             case Token(kind=Kind.STRING):
                 return self._string()
             case Token(kind=Kind.PARAMETER):

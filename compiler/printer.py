@@ -49,8 +49,8 @@ def print_script(script: Script) -> str:
 def print_expr(expr: Expr) -> str:
     """Return the text of an expression, with the parentheses that it needs and no others."""
     match expr:
-        case Number(value=value, suffix=suffix):
-            return f"{value}{suffix}"
+        case Number(value=value, suffix=suffix, decimal=decimal):
+            return f"{value if decimal else hex(value)}{suffix}"
         case String(value=value):
             return f'"{_escape(value)}"'
         case Name(name=text):

@@ -107,7 +107,7 @@ def _leaves() -> st.SearchStrategy[Expr]:
     )
     parameters = (names() | st.integers(0, 12).map(str)).map("${}".format)
     return st.one_of(
-        st.builds(Number, numbers, st.just(_NOWHERE), suffixes),
+        st.builds(_number, numbers, suffixes, decimal=st.booleans()),
         st.builds(String, texts, st.just(_NOWHERE)),
         _name(names() | parameters),
         st.builds(Index, _aggregation(), st.just(()), st.just(_NOWHERE)),
@@ -123,6 +123,10 @@ def _compounds(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
         st.builds(Unary, st.sampled_from(sorted(PREFIX)), inner, place),
         st.builds(Binary, st.sampled_from(list(LEVELS)), inner, inner, place, place),
     )
+
+
+def _number(value: int, suffix: str, *, decimal: bool) -> Number:
+    return Number(value, _NOWHERE, suffix, decimal or value == 0)
 
 
 def _name(texts: st.SearchStrategy[str]) -> st.SearchStrategy[Name]:

@@ -29,7 +29,8 @@ def test_printed_trees_parse_to_themselves(tree):
     ("text", "printed"),
     [
         ("kprobe:f", "kprobe:f {}\n"),
-        ("kprobe:f/pid>0x10/{}", "kprobe:f / pid > 16 / {}\n"),
+        ("BEGIN { exit(0b11u + 017 + 00 + 'a'); }", "BEGIN {\n    exit(0x3u + 0xf + 0 + 97);\n}\n"),
+        ("kprobe:f/pid>0x10/{}", "kprobe:f / pid > 0x10 / {}\n"),
         ("BEGIN exit(0);", "BEGIN exit(0);\n"),
         ("BEGIN{}END{}", "BEGIN {}\n\nEND {}\n"),
         (
