@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from pybpf.errors import KernelError
 from pybpf.kernel import features, syscall
+from pybpf.kernel.fd import Fd
 from pybpf.kernel.maps import online_cpus
 from pybpf.kernel.programs import Prog
-from pybpf.kernel.syscall import Fd
 from pybpf.script import KernelFunction, ProbeSpec, Provider
 from pybpf.suggest import did_you_mean
 from pybpf.target.target import Target

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from pybpf.errors import KernelError
 from pybpf.isa.abi import MapType
-from pybpf.kernel.syscall import Fd, check, ffi, lib, map_create
+from pybpf.kernel.fd import Fd
+from pybpf.kernel.syscall import check, ffi, lib, map_create
 
 if TYPE_CHECKING:
     from pybpf._bpf_syscall import CData  # noqa: TID251 - a type, for mypy only

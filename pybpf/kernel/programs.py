@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from pybpf.errors import KernelError
 from pybpf.isa.abi import AttachType, ProgType
 from pybpf.kernel import syscall
-from pybpf.kernel.syscall import Fd, TestRun, ffi
+from pybpf.kernel.fd import Fd
+from pybpf.kernel.syscall import TestRun, ffi
 
 if TYPE_CHECKING:
     from pybpf._bpf_syscall import CData  # noqa: TID251 - a type, for mypy only

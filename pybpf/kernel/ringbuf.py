@@ -16,8 +16,9 @@ from struct import Struct
 from typing import TYPE_CHECKING, Protocol
 
 from pybpf.errors import KernelError
+from pybpf.kernel.fd import Fd
 from pybpf.kernel.maps import Map, possible_cpus
-from pybpf.kernel.syscall import Fd, check, ffi, lib, perf_enable, perf_open
+from pybpf.kernel.syscall import check, ffi, lib, perf_enable, perf_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -84,7 +84,8 @@ def test_bpftool_shows_the_script(bpftool):
 @pytest.mark.parametrize("map_type", [MapType.HASH, MapType.PERCPU_HASH])
 def test_bpftool_shows_keys_by_their_types(bpftool, map_type):
     from pybpf.kernel import programs
-    from pybpf.kernel.syscall import Fd, ffi, lib, object_info
+    from pybpf.kernel.fd import Fd
+    from pybpf.kernel.syscall import ffi, lib, object_info
 
     built = build(program(TEXT, ProgType.TRACEPOINT), maps={"@": (KEY, U64)})
     with programs.load_btf(built.btf) as btf:

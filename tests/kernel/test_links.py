@@ -12,6 +12,7 @@ from pybpf.errors import KernelError
 from pybpf.isa.abi import AttachType, MapType, ProgType
 from pybpf.isa.assembler import assemble
 from pybpf.kernel import features, programs, syscall
+from pybpf.kernel.fd import Fd
 from pybpf.kernel.maps import Map
 
 pytestmark = pytest.mark.kernel
@@ -90,7 +91,7 @@ def attach(prog, event):
         link = syscall.link_perf_event(prog, event)
     else:
         syscall.perf_set_bpf(event, prog)
-        link = syscall.Fd(os.dup(event.fileno()))
+        link = Fd(os.dup(event.fileno()))
     syscall.perf_enable(event)
     return link
 

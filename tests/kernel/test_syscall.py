@@ -10,8 +10,9 @@ from pybpf.errors import KernelError
 from pybpf.isa.abi import MapType, ProgType
 from pybpf.isa.assembler import assemble
 from pybpf.kernel import features, programs, syscall
+from pybpf.kernel.fd import Fd
 from pybpf.kernel.maps import Map
-from pybpf.kernel.syscall import Fd, Kind
+from pybpf.kernel.syscall import Kind
 
 # Counts the calls of getppid by one thread; the context of sys_enter is (pt_regs, number).
 COUNT = """
