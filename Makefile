@@ -38,7 +38,7 @@ test-kernels: $(VENV)/.tools
 	@for kernel in $(KERNELS); do \
 		echo "--- Linux $$kernel"; \
 		$(BIN)/python tools/guest.py run $$kernel -- \
-			$(BIN)/python -m pytest -p no:cacheprovider -m "kernel or guest" $(ARGS) || exit 1; \
+			python -m pytest --timeout=600 -m "kernel or guest" $(ARGS) || exit 1; \
 	done
 
 lists:

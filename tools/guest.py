@@ -105,9 +105,10 @@ def newest_release(packages: Iterable[str], kernel: str) -> str | None:
     Only the plain flavour counts: not -cloud, -rt, -unsigned or -dbg.
     """
     series = re.escape(kernel)
-    plain = re.compile(rf"linux-image-({series}\.[0-9][^-]*(?:-[0-9][^-]*)?-amd64)")
-    releases = [found[1] for name in packages if (found := plain.fullmatch(name))]
-    return max(releases, key=lambda r: [int(n) for n in re.findall(r"\d+", r)], default=None)
+    plain = re.compile(rf"linux-image-({series}\.[0-9][^-]*(?:-[0-9][^-]*)?)-amd64")
+    versions = [found[1] for name in packages if (found := plain.fullmatch(name))]
+    newest = max(versions, key=lambda v: [int(n) for n in re.findall(r"\d+", v)], default=None)
+    return newest and f"{newest}-amd64"
 
 
 def fetch(kernel: str) -> Path:
@@ -207,7 +208,7 @@ def run(kernel: str, command: Sequence[str], *, cpus: int, memory: str, timeout:
     `timeout` is in seconds and covers boot and command. Raises GuestError where the guest cannot
     be had or does not report a status; the message ends with the last lines of its console.
     """
-    environment = _host_environment()
+    environment = host_environment()
     if missing := missing_programs(environment["PATH"]):
         raise GuestError(f"a guest needs {', '.join(missing)}")
     image = _find_image(kernel)
@@ -231,7 +232,7 @@ def run(kernel: str, command: Sequence[str], *, cpus: int, memory: str, timeout:
     raise GuestError(f"guest {kernel} {problem}; the end of its console:\n{console}")
 
 
-def _host_environment() -> dict[str, str]:
+def host_environment() -> dict[str, str]:
     """Put the running Python's folder in front of PATH (vng is there), the sbin folders behind."""
     here, path = str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)
     return os.environ | {"PATH": f"{here}:{path}:/usr/sbin:/sbin"}
@@ -250,17 +251,22 @@ def _vng(image: Path, room: Path, cpus: int, memory: str) -> list[str]:
 
     vng passes output through ports that only udev makes reachable, and machines without udev get
     none. So the guest has two ports of its own, found by name in /sys/class/virtio-ports.
-    /dev/kvm may exist and hang, hence emulation always; an oops ends the guest, or tests would
-    go on in a broken kernel.
+    An oops ends the guest, or tests would go on in a broken kernel.
+
+    Always emulation, since /dev/kvm may exist and hang, and all CPUs in one thread: QEMU's threads
+    do not keep up with code that another CPU patches. A kernel that patches itself (each
+    tracepoint that is switched on or off does so) then runs into stale int3 instructions and
+    dies, within seconds of switching many tracepoints and now and then during boot.
     """
     devices = [
+        *("-accel", "tcg,thread=single"),
         *("-virtfs", "local,path=/,mount_tag=root,security_model=none,readonly=on,multidevs=remap"),
         *("-chardev", "file,id=output,path=/proc/self/fd/1"),
         *("-device", "virtserialport,chardev=output,name=pybpf.output"),
         *("-chardev", f"file,id=status,path={str(room / 'status').replace(',', ',,')}"),
         *("-device", "virtserialport,chardev=status,name=pybpf.status"),
     ]
-    # Relative to the kernels folder, where vng is started: it does not quote this one for its shell.
+    # Relative to where vng is started, since vng does not quote this word for its shell.
     kernel = str(image.relative_to(kernels_dir()))
     argv = ["vng", "--verbose", "--run", kernel, "--disable-kvm", "--force-9p"]
     argv += ["--user", "root", "--cpus", str(cpus), "--memory", memory, "--append", "oops=panic"]
