@@ -1,7 +1,8 @@
 """ir.Function -> Allocation: registers for values, places for slots.
 
 Registers and stack depend on each other: what finds no register needs stack, what finds no stack
-goes to scratch memory, whose address needs a register. So the two are repeated until all fits.
+goes to scratch memory, whose address needs a register. So when something does not fit, allocation
+starts again from the function with all that in scratch memory, until everything fits.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from dataclasses import dataclass
 
 from pybpf.compiler.frame import demote, pack
 from pybpf.compiler.ir import Function, Slot, VReg
+from pybpf.compiler.pointers import find_pointers
 from pybpf.compiler.regalloc import assign
+from pybpf.compiler.spill import spill
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,21 +34,28 @@ class Allocation:
 def allocate(function: Function, scratch_index: int) -> Allocation:
     """Place all values and slots; ``scratch_index`` is the function's element of the scratch map.
 
-    Raises SourceError where even scratch memory does not hold the slots.
+    Raises SourceError where scratch memory does not hold the slots either.
     """
-    spills: dict[Slot, bool] = {}
-    temporaries: frozenset[VReg] = frozenset()
-    scratch = 0
-    frame = pack(function, spills)
+    slots = set(pack(function).overflow)
+    webs: list[tuple[VReg, ...]] = []
     while True:
+        pinned: set[Slot] = set()
+        spilled = spill(function, webs, hold=0)
+        current, scratch_size = spilled.function, 0
+        scratch = slots.union(spilled.slots)
+        if scratch:
+            demoted = demote(current, scratch, scratch_index)
+            current, scratch_size = demoted.function, demoted.scratch_size
+            pinned.add(demoted.key)
+        assignment = assign(current, spilled.temporaries)
+        pointers = find_pointers(current)
+        pinned |= {s for s, web in assignment.spills.items() if not pointers.isdisjoint(web)}
+        frame = pack(assignment.function, pinned, assignment.spills.keys())
         if not frame.overflow:
-            assignment = assign(function, spills, temporaries)
-            frame = pack(assignment.function, assignment.spills)
-            if not frame.overflow:
-                return Allocation(assignment.function, assignment.registers, frame.places, scratch)
-            function, temporaries = assignment.function, assignment.temporaries
-            spills = dict(assignment.spills)
-        demoted = demote(function, frame.overflow, scratch_index, scratch)
-        function, scratch = demoted.function, demoted.scratch_size
-        spills[demoted.key] = True
-        frame = pack(function, spills)
+            return Allocation(assignment.function, assignment.registers, frame.places, scratch_size)
+        for slot in frame.overflow:
+            web = assignment.spills.get(slot)
+            if web is None:
+                slots.add(slot)
+            else:
+                webs.append(web)

@@ -8,7 +8,8 @@ flow first has need of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from pybpf.compiler.ir import (
@@ -55,30 +56,30 @@ class Frame:
     overflow: frozenset[Slot]
 
 
-def pack(function: Function, spills: Mapping[Slot, bool]) -> Frame:
-    """Give the slots of a function places on the stack. True in ``spills``: it must lie there.
+def pack(function: Function, pinned: Collection[Slot] = (), spills: Collection[Slot] = ()) -> Frame:
+    """Give the slots of a function places on the stack; the ``pinned`` ones must lie there.
 
-    Raises SourceError where more than 64 pointers are live across calls at once.
+    Raises SourceError where those alone are more than the stack holds.
     """
     lives = slot_lives(function)
 
     def need(slot: Slot) -> tuple[bool, bool, int, Range]:
-        return (not spills.get(slot, False), slot not in spills, slot.size, lives[slot])
+        return (slot not in pinned, slot not in spills, slot.size, lives[slot])
 
     depths, overflow = _place(sorted(lives, key=need), lives, STACK_SIZE)
-    if any(spills.get(slot, False) for slot in overflow):
+    if not overflow.isdisjoint(pinned):
         raise SourceError(
             Diagnostic(f"{function.name}: more pointers are in use at once than the stack holds")
         )
-    return Frame({slot: -depth for slot, depth in depths.items()}, frozenset(overflow))
+    return Frame({slot: -depth for slot, depth in depths.items()}, overflow)
 
 
 def _place(
     order: Iterable[Slot], lives: Mapping[Slot, Range], limit: int
-) -> tuple[dict[Slot, int], list[Slot]]:
+) -> tuple[dict[Slot, int], frozenset[Slot]]:
     """Return the slots' depths (a slot ends where the one above began) and those without room."""
     depths: dict[Slot, int] = {}
-    overflow: list[Slot] = []
+    overflow: set[Slot] = set()
     for slot in order:
         start, end = lives[slot]
         size = _aligned(slot.size, slot.align)
@@ -93,10 +94,10 @@ def _place(
                 break
             depth = max(depth, _aligned(bottom, slot.align) + size)
         if depth > limit:
-            overflow.append(slot)
+            overflow.add(slot)
         else:
             depths[slot] = depth
-    return depths, overflow
+    return depths, frozenset(overflow)
 
 
 def _aligned(value: int, align: int) -> int:
@@ -105,7 +106,7 @@ def _aligned(value: int, align: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Demoted:
-    """A function some slots of which lie in scratch memory, and the bytes of it used so far.
+    """A function some slots of which lie in scratch memory, and how many bytes of it they take.
 
     ``key`` is the slot that holds the element's index; it must stay on the stack.
     """
@@ -115,20 +116,15 @@ class Demoted:
     key: Slot
 
 
-def demote(
-    function: Function, moved: frozenset[Slot], scratch_index: int, scratch_size: int
-) -> Demoted:
-    """Move slots to element ``scratch_index`` of the scratch map, behind what is used of it.
+def demote(function: Function, moved: Collection[Slot], scratch_index: int) -> Demoted:
+    """Move slots to element ``scratch_index`` of the scratch map.
 
     Raises SourceError where the element would exceed the largest there can be.
     """
-    lives = {slot: life for slot, life in slot_lives(function).items() if slot in moved}
-    depths, _ = _place(sorted(moved, key=lambda slot: lives[slot]), lives, SCRATCH_LIMIT * 64)
-    starts = {
-        slot: scratch_size + depth - _aligned(slot.size, slot.align)
-        for slot, depth in depths.items()
-    }
-    size = _aligned(max(starts[slot] + slot.size for slot in moved), 8)
+    lives = slot_lives(function)
+    depths, _ = _place(sorted(moved, key=lambda slot: lives[slot]), lives, sys.maxsize)
+    starts = {slot: depth - _aligned(slot.size, slot.align) for slot, depth in depths.items()}
+    size = _aligned(max(depths.values()), 8)
     if size > SCRATCH_LIMIT:
         raise SourceError(
             Diagnostic(
@@ -141,20 +137,17 @@ def demote(
     blocks = tuple(moving.block(block) for block in function.blocks)
     place = _common_dominator(function, moved)
     key = Slot(next_slot(function), 4, 4)
-    result = replace(
-        function,
-        blocks=insert_lookup(blocks, place, moving.base, SCRATCH, key, scratch_index),
-        registers=moving.registers,
-    )
+    blocks = insert_lookup(blocks, place, moving.base, SCRATCH, key, scratch_index)
+    result = replace(function, blocks=blocks, registers=moving.registers)
     return Demoted(result, size, key)
 
 
-def _first_span(function: Function, moved: frozenset[Slot]) -> Span | None:
+def _first_span(function: Function, moved: Collection[Slot]) -> Span | None:
     spans = (
         instr.span
         for block in function.blocks
         for instr in block.instrs
-        if not moved.isdisjoint(slots(instr.op))
+        if any(slot in moved for slot in slots(instr.op))
     )
     return next((span for span in spans if span), None)
 
@@ -201,7 +194,7 @@ class _Moving:
         return Bin(dst, BinOp.ADD, 64, self.base, self._starts[ref.slot] + ref.offset)
 
 
-def _common_dominator(function: Function, moved: frozenset[Slot]) -> Label:
+def _common_dominator(function: Function, moved: Collection[Slot]) -> Label:
     """Return the last block that is on every path to a mention, and before every reservation.
 
     The lookup must be allowed to fail, which ends the program: nothing may be held then that the
@@ -218,7 +211,7 @@ def _common_dominator(function: Function, moved: frozenset[Slot]) -> Label:
         ops = [instr.op for instr in block.instrs]
         if any(label in reserved for label in before[block.label]):
             reserved.add(block.label)
-        if any(not moved.isdisjoint(slots(op)) for op in ops):
+        if any(slot in moved for op in ops for slot in slots(op)):
             here = dominators[block.label]
             common = here if common is None else [label for label in common if label in here]
         if any(isinstance(op, CallHelper) and op.helper in _RESERVING for op in ops):

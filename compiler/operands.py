@@ -20,6 +20,7 @@ from pybpf.compiler.ir import (
     Extend,
     Function,
     Goto,
+    Instr,
     Label,
     Load,
     MapRef,
@@ -82,6 +83,11 @@ def slots(op: Op) -> tuple[Slot, ...]:
             return ()
 
 
+def with_op(instr: Instr, op: Op) -> Instr:
+    """Return an instruction that does ``op`` in the name of the same piece of script."""
+    return instr if op is instr.op else Instr(op, instr.span)
+
+
 def with_dst(op: Op, dst: VReg) -> Op:
     """Return an operation that writes ``dst`` instead of the register it writes."""
     match op:
@@ -96,6 +102,8 @@ def substitute(op: Op, values: Values) -> Op:
 
     A place that takes registers only keeps its register where the value is none.
     """
+    if values.keys().isdisjoint(used(op)):
+        return op
     match op:
         case Bin():
             return replace(op, left=_operand(op.left, values), right=_operand(op.right, values))
@@ -170,7 +178,7 @@ def predecessors(blocks: tuple[Block, ...]) -> dict[Label, list[Label]]:
 
 
 def _registers(*operands: Argument) -> tuple[VReg, ...]:
-    return tuple(operand for operand in operands if isinstance(operand, VReg))
+    return tuple([operand for operand in operands if isinstance(operand, VReg)])
 
 
 def _argument(argument: Argument, values: Values) -> Argument:

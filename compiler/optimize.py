@@ -24,7 +24,7 @@ from pybpf.compiler.ir import (
     Store,
     VReg,
 )
-from pybpf.compiler.operands import defined, operations, slots, successors, used
+from pybpf.compiler.operands import defined, operations, slots, successors, used, with_op
 from pybpf.compiler.values import PER_EVENT, fold_values
 
 _WITHOUT_EFFECT = PER_EVENT | {
@@ -69,7 +69,7 @@ def drop_dead(function: Function) -> Function:
             if dst is not None:
                 live.discard(dst)
             live.update(used(op))
-            kept.append(replace(instr, op=op))
+            kept.append(with_op(instr, op))
         live_in[block.label] = live
         blocks.append(replace(block, instrs=tuple(reversed(kept))))
     return replace(function, blocks=tuple(reversed(blocks)))

@@ -38,7 +38,6 @@ from pybpf.compiler.ir import (
 )
 from pybpf.compiler.liveness import Range, analyze, outlives_write
 from pybpf.compiler.operands import defined, operations, used
-from pybpf.compiler.pointers import find_pointers
 from pybpf.compiler.spill import fixed_values, spill
 from pybpf.isa.insn import R0, R1, R2, R3, R4, R5, R6, R7, R8, R9
 
@@ -58,38 +57,27 @@ _CHEAP = 0.5
 class Assignment:
     """A function, and a machine register for each virtual one it mentions.
 
-    ``spills`` are the slots that allocation added; True marks those that must stay on the stack,
-    because they hold pointers.
+    ``spills`` are the slots that were added, with the registers that live in each.
     """
 
     function: Function
     registers: Mapping[VReg, int]
-    spills: Mapping[Slot, bool]
-    temporaries: frozenset[VReg]
+    spills: Mapping[Slot, tuple[VReg, ...]]
 
 
-def assign(
-    function: Function,
-    spills: Mapping[Slot, bool] | None = None,
-    temporaries: frozenset[VReg] = frozenset(),
-) -> Assignment:
-    """Return an assignment for a function, spilling as much as necessary.
-
-    ``spills`` and ``temporaries`` are those of an earlier assignment, if the function comes from
-    one.
-    """
-    slots = dict(spills or {})
+def assign(function: Function, temporaries: frozenset[VReg] = frozenset()) -> Assignment:
+    """Return an assignment for a function, spilling as much as necessary but no ``temporaries``."""
+    spills: dict[Slot, tuple[VReg, ...]] = {}
     while True:
         webs = _webs(function, temporaries)
         spilled = _scan(webs)
         if not spilled:
             registers = {v: web.register for web in webs for v in web.members}
-            return Assignment(function, registers, slots, temporaries)
-        pointers = find_pointers(function)
+            return Assignment(function, registers, spills)
         hold = 0 if temporaries else _HELD
         result = spill(function, [web.members for web in spilled], hold=hold)
-        slots |= {slot: not pointers.isdisjoint(web) for slot, web in result.slots.items()}
         function = result.function
+        spills |= result.slots
         temporaries |= result.temporaries
 
 

@@ -95,11 +95,10 @@ def simplify(op: Op, known: Known) -> Op:
         case Extend():
             return _extend(op, known)
         case Load() | AtomicAdd():
-            base, offset = _address(op.base, op.offset, known)
-            return replace(op, base=base, offset=offset)
+            return _access(op, known)
         case Store():
-            base, offset = _address(op.base, op.offset, known)
-            return replace(op, base=base, offset=offset, src=_low(op.src, 8 * op.size, known))
+            stored = _low(op.src, 8 * op.size, known)
+            return _access(op if stored is op.src else replace(op, src=stored), known)
         case _:
             return op
 
@@ -115,7 +114,7 @@ def _bin(op: Bin, known: Known) -> Op:
             return _bin(replace(op, left=right, right=left), known)
         return op
     if isinstance(right, int):
-        return _bin_constant(op, left, signed(right, op.width), known)
+        return _bin_constant(op, signed(right, op.width), known)
     if left == right:
         return _bin_same(op, left, known)
     return _unsigned_division(op, known)
@@ -131,10 +130,13 @@ def _bin_same(op: Bin, both: VReg, known: Known) -> Op:
             return op
 
 
-def _bin_constant(op: Bin, left: VReg, c: int, known: Known) -> Op:
-    """``c`` is signed and of the width of the operation."""
+def _bin_constant(op: Bin, c: int, known: Known) -> Op:
+    """Simplify ``register op c``; ``c`` is signed and of the width of the operation."""
+    left = op.left
+    if isinstance(left, int):
+        return op
     if op.op is BinOp.SUB:
-        return _bin_constant(replace(op, op=BinOp.ADD), left, signed(-c, op.width), known)
+        return _bin_constant(replace(op, op=BinOp.ADD), signed(-c, op.width), known)
     if op.op in _SHIFTS:
         c &= op.width - 1
     op = replace(op, right=c)
@@ -159,7 +161,7 @@ def _bin_constant(op: Bin, left: VReg, c: int, known: Known) -> Op:
         case (BinOp.DIV, _) if power is not None:
             return replace(op, op=BinOp.RSH, right=power)
         case (BinOp.MOD, _) if power is not None:
-            return _bin_constant(replace(op, op=BinOp.AND), left, (1 << power) - 1, known)
+            return _bin_constant(replace(op, op=BinOp.AND), (1 << power) - 1, known)
         case ((BinOp.SDIV | BinOp.SMOD), _):
             return _unsigned_division(op, known)
         case (BinOp.AND, _):
@@ -198,7 +200,7 @@ def _sum(op: Bin, left: VReg, c: int, known: Known) -> Op:
     """Add constants to each other: ``(x + a) + c`` is ``x + (a + c)``."""
     match known.definition(left):
         case Bin(op=BinOp.ADD, width=op.width, left=VReg() as inner, right=int() as a):
-            return _bin_constant(op, inner, signed(a + c, op.width), known)
+            return _bin_constant(replace(op, left=inner), signed(a + c, op.width), known)
         case Copy(src=SlotRef(slot=slot, offset=offset)):
             return Copy(op.dst, SlotRef(slot, offset + c))
         case _:
@@ -245,6 +247,11 @@ def _low_register(register: VReg, bits: int, known: Known) -> VReg:
             return _low_register(src, bits, known)
         case _:
             return register
+
+
+def _access(op: Load | Store | AtomicAdd, known: Known) -> Op:
+    base, offset = _address(op.base, op.offset, known)
+    return op if base is op.base else replace(op, base=base, offset=offset)
 
 
 def _address(base: Base, offset: int, known: Known) -> tuple[Base, int]:

@@ -41,6 +41,7 @@ from pybpf.compiler.operands import (
     substitute_branch,
     used,
     with_dst,
+    with_op,
 )
 from pybpf.compiler.pointers import find_pointers
 from pybpf.compiler.simplify import simplify, simplify_branch
@@ -124,7 +125,7 @@ class _Walk:
     def block(self, block: Block) -> Block:
         """Return a block made cheaper; the blocks before it must have been walked."""
         self._enter(block.label)
-        instrs = tuple(replace(instr, op=self._operation(instr.op)) for instr in block.instrs)
+        instrs = tuple([with_op(instr, self._operation(instr.op)) for instr in block.instrs])
         terminator: Terminator = block.terminator
         if isinstance(terminator, Branch):
             terminator = simplify_branch(substitute_branch(terminator, self._values), self)
