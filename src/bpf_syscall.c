@@ -43,11 +43,9 @@ enum bpf_cmd {
 	BPF_RAW_TRACEPOINT_OPEN = 17,
 	BPF_BTF_LOAD = 18,
 	BPF_BTF_GET_FD_BY_ID = 19,
-	BPF_MAP_LOOKUP_AND_DELETE_ELEM = 21,
 	BPF_MAP_FREEZE = 22,
 	BPF_BTF_GET_NEXT_ID = 23,
 	BPF_MAP_LOOKUP_BATCH = 24,
-	BPF_MAP_LOOKUP_AND_DELETE_BATCH = 25,
 	BPF_LINK_CREATE = 28,
 	BPF_LINK_GET_FD_BY_ID = 30,
 	BPF_LINK_GET_NEXT_ID = 31,
@@ -115,11 +113,6 @@ int bpf_map_lookup(int map, const void *key, void *value, uint64_t flags)
 	return map_elem(BPF_MAP_LOOKUP_ELEM, map, key, value, flags);
 }
 
-int bpf_map_take(int map, const void *key, void *value)
-{
-	return map_elem(BPF_MAP_LOOKUP_AND_DELETE_ELEM, map, key, value, 0);
-}
-
 int bpf_map_update(int map, const void *key, const void *value, uint64_t flags)
 {
 	return map_elem(BPF_MAP_UPDATE_ELEM, map, key, value, flags);
@@ -142,31 +135,19 @@ int bpf_map_freeze(int map)
 	return bpf(BPF_MAP_FREEZE, &attr, sizeof(attr));
 }
 
-static int map_batch(enum bpf_cmd cmd, int map, const void *in, void *out, void *keys,
-		     void *values, uint32_t *count)
+int bpf_map_lookup_batch(int map, const void *in, void *out, void *keys, void *values,
+			 uint32_t *count)
 {
 	struct {
 		u64 in, out, keys, values;
 		u32 count, map;
 		u64 elem_flags, flags;
 	} attr = { addr(in), addr(out), addr(keys), addr(values), *count, map, 0, 0 };
-	int err = bpf(cmd, &attr, sizeof(attr));
+	int err = bpf(BPF_MAP_LOOKUP_BATCH, &attr, sizeof(attr));
 
 	/* The kernel writes the count back where it got as far as copying entries out. */
 	*count = err && err != -ENOENT ? 0 : attr.count;
 	return err;
-}
-
-int bpf_map_lookup_batch(int map, const void *in, void *out, void *keys, void *values,
-			 uint32_t *count)
-{
-	return map_batch(BPF_MAP_LOOKUP_BATCH, map, in, out, keys, values, count);
-}
-
-int bpf_map_take_batch(int map, const void *in, void *out, void *keys, void *values,
-		       uint32_t *count)
-{
-	return map_batch(BPF_MAP_LOOKUP_AND_DELETE_BATCH, map, in, out, keys, values, count);
 }
 
 /* --- programs, BTF --- */

@@ -87,7 +87,6 @@ int bpf_map_create(uint32_t type, const char *name, uint32_t key_size, uint32_t 
 		   uint32_t max_entries, uint32_t flags, uint64_t extra,
 		   uint32_t btf_fd, uint32_t btf_key_id, uint32_t btf_value_id);
 int bpf_map_lookup(int map, const void *key, void *value, uint64_t flags);
-int bpf_map_take(int map, const void *key, void *value);
 int bpf_map_update(int map, const void *key, const void *value, uint64_t flags);
 int bpf_map_delete(int map, const void *key);
 int bpf_map_next_key(int map, const void *key, void *next);
@@ -96,8 +95,6 @@ int bpf_map_freeze(int map);
 /* On -ENOENT the map is at its end, and *count entries were filled all the same. */
 int bpf_map_lookup_batch(int map, const void *in, void *out, void *keys, void *values,
 			 uint32_t *count);
-int bpf_map_take_batch(int map, const void *in, void *out, void *keys, void *values,
-		       uint32_t *count);
 
 /* Programs. func_info records have 8 bytes, line_info records 16. */
 int bpf_prog_load(uint32_t type, uint32_t expected_attach_type, uint32_t flags, const char *name,
@@ -173,3 +170,12 @@ int perfbuf_map(struct perfbuf *buf, int event, size_t size);
 void perfbuf_unmap(struct perfbuf *buf);
 int64_t perfbuf_drain(struct perfbuf *buf, void *out, size_t room, uint64_t *lost);
 uint64_t perfbuf_used(const struct perfbuf *buf);
+
+/*
+ * Fork a child that waits for one byte from the pipe `held` (it closes `release`, the end to write
+ * to), then becomes the program at `path`, or where that fails the one at otherwise[0]; it exits
+ * with 127 at the pipe's end. It gets `death_signal` when the thread that called this ends. The
+ * arrays end with NULL. Returns the pid.
+ */
+int child_start(int held, int release, int death_signal, const char *path, char *const *argv,
+		char *const *otherwise);

@@ -12,7 +12,7 @@ from pathlib import Path
 from cffi import FFI
 
 HERE = Path(__file__).parent
-SOURCES = ("bpf_syscall.c", "rings.c")
+SOURCES = ("bpf_syscall.c", "child.c", "rings.c")
 DECLARATIONS = "bpf_syscall.cdef.h"
 FLAGS = ("-std=gnu11", "-Wall", "-Wextra")
 
