@@ -9,13 +9,15 @@ from pybpf.types import (
     LONG,
     UINT,
     ULONG,
+    VOID,
     Array,
+    DataLoc,
     Int,
     Ptr,
     Show,
+    Space,
     Struct,
     Type,
-    Typedef,
     is_string,
     show_of,
     strip,
@@ -25,6 +27,37 @@ from pybpf.types import (
 def is_scalar(t: Type) -> bool:
     """Whether values of the type fit a register."""
     return isinstance(strip(t), Int | Ptr)
+
+
+def is_number(t: Type) -> bool:
+    """Whether one can compute with values of the type: any scalar but the context's address.
+
+    The kernel keeps programs from turning the pointer they are given into a number.
+    """
+    plain = strip(t)
+    return is_scalar(t) and not (isinstance(plain, Ptr) and plain.space is Space.CTX)
+
+
+def is_text(t: Type) -> bool:
+    """Whether values of the type are strings, or refer to strings."""
+    plain = strip(t)
+    if isinstance(plain, Ptr):
+        return is_string(Array(plain.to, 1))
+    return is_string(plain) or (isinstance(plain, DataLoc) and is_string(Array(plain.element, 1)))
+
+
+def number_hints(typed: tast.Expr, *, asked: bool = False) -> list[str]:
+    """Say why something is no number; ``asked``: or how to ask something of it all the same."""
+    name = typed.span.text.strip("( \t\n)")
+    if isinstance(typed, tast.Text) and name.startswith("$"):
+        if typed.value:
+            return [f"{name} is a text, not a number"]
+        if name == "$target":
+            return ["$target is the process of the command that -c runs"]
+        return [f"{name} is not set"]
+    if asked and is_text(typed.type):
+        return ["compare strings with strcmp(), which gives 0 where they are equal"]
+    return []
 
 
 def as_int(t: Type) -> Int:
@@ -96,18 +129,19 @@ def holds(t: Int, value: int) -> bool:
 def join(a: Type, b: Type) -> Type | None:
     """Return the narrowest type that holds the values of both, or None where there is none.
 
-    What decides the type of a map's keys and values: integers widen, strings lengthen.
+    What decides the type of a map's keys and values: integers widen, strings lengthen, pointers to
+    different things point to void.
     """
     if a == b:
         return a
     x, y = strip(a), strip(b)
     match x, y:
         case Int(), Int():
-            return _join_ints(a, b)
+            return _join_ints(x, y)
         case (Ptr(), Int()) | (Int(), Ptr()):
             return a if isinstance(x, Ptr) else b
         case Ptr(), Ptr():
-            return a if x.space == y.space else ULONG
+            return Ptr(VOID, x.space) if x.space == y.space else ULONG
         case Array(count=n), Array(count=m) if is_string(a) and is_string(b):
             # Whether char is signed differs by kernel release; text is text.
             return a if n >= m else b
@@ -119,18 +153,10 @@ def join(a: Type, b: Type) -> Type | None:
             return None
 
 
-def _join_ints(a: Type, b: Type) -> Type:
-    x, y = as_int(a), as_int(b)
-    if x == y:
-        # Same numbers, different formats: the one with a format of its own wins over a plain one.
-        if isinstance(a, Typedef) and show_of(b) is Show.PLAIN:
-            return a
-        if isinstance(b, Typedef) and show_of(a) is Show.PLAIN:
-            return b
-        return x
-    if x.signed == y.signed:
-        return a if x.size > y.size else b
-    signed, unsigned = (x, y) if x.signed else (y, x)
+def _join_ints(a: Int, b: Int) -> Int:
+    if a.signed == b.signed:
+        return a if a.size >= b.size else b
+    signed, unsigned = (a, b) if a.signed else (b, a)
     if signed.size > unsigned.size:
-        return a if x.signed else b
+        return signed
     return LONG if unsigned.size < LONG.size else ULONG

@@ -7,60 +7,82 @@ only ever widen, so it ends. The last walk, with all types known, reports faults
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from pybpf.compiler import ast, tast
-from pybpf.compiler.builtins import ACTIONS, AGGREGATIONS, RESERVED
-from pybpf.compiler.convert import as_int, convert, is_scalar, promote
-from pybpf.compiler.expressions import (
-    argument,
-    check_arity,
-    condition,
-    map_keys,
-    value,
-)
-from pybpf.compiler.expressions import (
-    infer as infer_expr,
-)
-from pybpf.compiler.maptypes import MapTypes, MapUse
+from pybpf.compiler.builtins import RESERVED
+from pybpf.compiler.expressions import condition
+from pybpf.compiler.maptypes import MapTypes
+from pybpf.compiler.names import ARGUMENT
 from pybpf.compiler.providers import PROVIDERS, find
-from pybpf.compiler.scope import NotYetKnown, Refused, Scope, fault
+from pybpf.compiler.scope import Failure, NotYetKnown, Refused, Scope
+from pybpf.compiler.statements import statement
 from pybpf.errors import Diagnostic, ScriptTypeError
-from pybpf.script import MapRole, ProbeSpec, Provider
+from pybpf.script import ProbeSpec, Provider
 from pybpf.source import Span
 from pybpf.suggest import did_you_mean
 from pybpf.target.target import Target
-from pybpf.types import INT, S64, U64, Void, strip
+from pybpf.types import INT
+
+
+@dataclass(frozen=True, slots=True)
+class _Faults:
+    """The faults so far, and where maps of unknown type were first used."""
+
+    found: list[Diagnostic] = field(default_factory=list)
+    unknown: dict[str, Span] = field(default_factory=dict)
+
+
+_Group = tuple[ProbeSpec, ...]
+"""Places that a clause is attached to and that can share a program."""
 
 
 def infer(script: ast.Script, target: Target) -> tast.TypedScript:
     """Type a script for a target; raises ScriptTypeError with all faults found."""
-    faults: list[Diagnostic] = []
-    probes = [(p, specs) for p in script.probes for specs in _resolve(p, target, faults)]
-    maps = MapTypes()
-    for index in _map_uses(script):
-        name = index.name.name
-        if name in RESERVED:
-            faults.append(Diagnostic(f"'{name}' is a built-in, not a map", index.name.span))
-        maps.use(name, index.name.span)
-    scope = Scope(target, maps)
+    faults = _Faults()
+    clauses = [(probe, _resolve(probe, target, faults)) for probe in script.probes]
+    scope = Scope(target, _declare(script, faults))
+    maps = scope.maps
     while True:
         before = maps.snapshot()
-        for probe, specs in probes:
-            _probe(scope, probe, specs, [])
-        scope.events.clear()
+        scope.start_over()
+        for probe, groups in clauses:
+            for group in groups:
+                _probe(scope, probe, group, _Faults())
         if maps.snapshot() == before and not maps.guess():
             break
-    typed = tuple(_probe(scope, probe, specs, faults) for probe, specs in probes)
-    if faults:
-        raise ScriptTypeError(list(dict.fromkeys(faults)))
+    scope.start_over()
+    typed = tuple(p for probe, groups in clauses for p in _clause(scope, probe, groups, faults))
+    for name, span in faults.unknown.items():
+        # Of a map that something faulty is stored in, that fault says enough.
+        if not maps.uses[name].broken:
+            message = f"nothing is ever stored in the map '{name}'"
+            faults.found.append(Diagnostic(message, span))
+    if faults.found or faults.unknown:
+        raise ScriptTypeError(sorted(dict.fromkeys(faults.found), key=_start))
     return tast.TypedScript(script.span.source, typed, maps.declarations(), tuple(scope.events))
 
 
-def _resolve(
-    probe: ast.Probe, target: Target, faults: list[Diagnostic]
-) -> list[tuple[ProbeSpec, ...]]:
-    """Return where a clause goes, as groups that can share a program.
+def _start(diagnostic: Diagnostic) -> int:
+    return diagnostic.span.start if diagnostic.span else 0
+
+
+def _declare(script: ast.Script, faults: _Faults) -> MapTypes:
+    """Return all maps of a script, nothing known of them yet."""
+    maps = MapTypes()
+    for node in _walk(script):
+        if not isinstance(node, ast.Index):
+            continue
+        name, span = node.name.name, node.name.span
+        if name not in maps.uses and (name in RESERVED or ARGUMENT.fullmatch(name)):
+            faults.found.append(Diagnostic(f"'{name}' is a built-in, not a map", span))
+        maps.use(name, span)
+    return maps
+
+
+def _resolve(probe: ast.Probe, target: Target, faults: _Faults) -> list[_Group]:
+    """Return where a clause goes.
 
     Tracepoints differ in their data, so each gets a program of its own, unless the clause never
     looks at it.
@@ -70,7 +92,7 @@ def _resolve(
     row = find(name)
     if row is None:
         known = [str(r.provider) for r in PROVIDERS]
-        faults.append(
+        faults.found.append(
             Diagnostic(
                 f"unknown provider '{name}'{did_you_mean(name, known)}",
                 Span(span.source, span.start, span.start + len(name)),
@@ -81,17 +103,11 @@ def _resolve(
     try:
         specs = row.resolve(where, span, target)
     except Refused as refused:
-        diagnostic = refused.diagnostic
-        faults.append(dataclasses.replace(diagnostic, span=diagnostic.span or span))
+        faults.found.extend(refused.diagnostics)
         return []
     if any(isinstance(node, ast.Name) and node.name == "data" for node in _walk(probe)):
         return [(spec,) for spec in specs]
     return [tuple(specs)]
-
-
-def _map_uses(script: ast.Script) -> Iterator[ast.Index]:
-    """Yield every use of a map entry, in the order of the text."""
-    return (node for node in _walk(script) if isinstance(node, ast.Index))
 
 
 def _walk(root: object) -> Iterator[object]:
@@ -115,10 +131,10 @@ def _walk(root: object) -> Iterator[object]:
                 stack.extend((assigned, index))
             case ast.ExprStmt(expr=expr):
                 stack.append(expr)
-            case ast.Index(keys=keys):
-                stack.extend(reversed(keys))
             case ast.Call(name=name, args=args):
                 stack.extend((*reversed(args), name))
+            case ast.Index(keys=operands):
+                stack.extend(reversed(operands))
             case ast.Member(object=inner) | ast.Unary(operand=inner):
                 stack.append(inner)
             case ast.Binary(left=left, right=right):
@@ -127,10 +143,33 @@ def _walk(root: object) -> Iterator[object]:
                 pass
 
 
-def _probe(
-    scope: Scope, probe: ast.Probe, specs: tuple[ProbeSpec, ...], faults: list[Diagnostic]
-) -> tast.Probe:
-    scope.spec = spec = specs[0]
+def _clause(
+    scope: Scope, probe: ast.Probe, groups: Iterable[_Group], faults: _Faults
+) -> list[tast.Probe]:
+    """Type a clause for each of its groups; a fault that several of them have is reported once."""
+    typed: list[tast.Probe] = []
+    # By the place of a fault: which group had it first, and how many others had one there too.
+    first: dict[Span | None, tuple[_Group, list[Diagnostic]]] = {}
+    others: dict[Span | None, int] = {}
+    for group in groups:
+        found: list[Diagnostic] = []
+        typed.append(_probe(scope, probe, group, _Faults(found, faults.unknown)))
+        for span in dict.fromkeys(d.span for d in found):
+            if span in first:
+                others[span] = others.get(span, 0) + 1
+            else:
+                first[span] = group, [d for d in found if d.span == span]
+    for span, (_, found) in first.items():
+        if count := others.get(span, 0):
+            more = f"so it is for {count} more of the events that '{probe.spec}' matches"
+            faults.found.extend(dataclasses.replace(d, hints=(*d.hints, more)) for d in found)
+        else:
+            faults.found.extend(found)
+    return typed
+
+
+def _probe(scope: Scope, probe: ast.Probe, group: _Group, faults: _Faults) -> tast.Probe:
+    scope.spec = spec = group[0]
     scope.format = (
         scope.target.event_format(spec.tracepoint) if spec.provider is Provider.TRACEPOINT else None
     )
@@ -138,160 +177,43 @@ def _probe(
     if probe.predicate is not None:
         try:
             predicate = condition(scope, probe.predicate)
-        except (Refused, NotYetKnown) as refused:
-            faults.append(_diagnostic(scope, refused))
-    return tast.Probe(specs, predicate, _statement(scope, probe.body, faults), probe.span)
+        except (Refused, NotYetKnown) as failure:
+            _note(faults, failure)
+    return tast.Probe(group, predicate, _statements(scope, probe.body, faults), probe.span)
 
 
-def _diagnostic(scope: Scope, refused: Refused | NotYetKnown) -> Diagnostic:
-    if isinstance(refused, Refused):
-        return refused.diagnostic
-    use = scope.maps.uses[refused.name]
-    if use.role is None or not use.stored:
-        return Diagnostic(f"nothing is ever stored in the map '{refused.name}'", refused.span)
-    return Diagnostic(f"the type of '{refused.name}' cannot be found out", refused.span)
+def _note(faults: _Faults, failure: Failure) -> None:
+    if isinstance(failure, Refused):
+        faults.found.extend(failure.diagnostics)
+    else:
+        faults.unknown.setdefault(failure.name, failure.span)
 
 
-def _statement(scope: Scope, stmt: ast.Stmt, faults: list[Diagnostic]) -> tuple[tast.Stmt, ...]:
-    """Type a statement; what cannot be typed is left out, and its fault noted."""
-    if isinstance(stmt, ast.Block):
-        return tuple(s for inner in stmt.body for s in _statement(scope, inner, faults))
-    if isinstance(stmt, ast.If):
-        return (_if(scope, stmt, faults),)
-    try:
-        match stmt:
-            case ast.Return():
-                return (tast.Return(stmt.span),)
-            case ast.Delete():
-                return (_delete(scope, stmt),)
-            case ast.Assign():
-                return (_assign(scope, stmt),)
-            case ast.ExprStmt(expr=ast.Call() | ast.Name() as call):
-                return (_action(scope, call),)
-            case ast.ExprStmt():
-                return (tast.Evaluate(infer_expr(scope, stmt.expr), stmt.span),)
-    except (Refused, NotYetKnown) as refused:
-        faults.append(_diagnostic(scope, refused))
-        return ()
+def _statements(scope: Scope, stmt: ast.Stmt, faults: _Faults) -> tuple[tast.Stmt, ...]:
+    """Type a statement; what cannot be typed is left out, and its faults noted."""
+    match stmt:
+        case ast.Block(body=body):
+            typed: list[tast.Stmt] = []
+            for inner in body:
+                typed += _statements(scope, inner, faults)
+            return tuple(typed)
+        case ast.If():
+            return (_if(scope, stmt, faults),)
+        case _:
+            try:
+                return (statement(scope, stmt),)
+            except (Refused, NotYetKnown) as failure:
+                _note(faults, failure)
+                return ()
 
 
-def _if(scope: Scope, stmt: ast.If, faults: list[Diagnostic]) -> tast.Stmt:
+def _if(scope: Scope, stmt: ast.If, faults: _Faults) -> tast.Stmt:
     test: tast.Expr
     try:
         test = condition(scope, stmt.condition)
-    except (Refused, NotYetKnown) as refused:
-        faults.append(_diagnostic(scope, refused))
+    except (Refused, NotYetKnown) as failure:
+        _note(faults, failure)
         test = tast.Const(0, INT, stmt.condition.span)
-    then = _statement(scope, stmt.then, faults)
-    otherwise = _statement(scope, stmt.otherwise, faults) if stmt.otherwise else ()
+    then = _statements(scope, stmt.then, faults)
+    otherwise = _statements(scope, stmt.otherwise, faults) if stmt.otherwise else ()
     return tast.If(test, then, otherwise, stmt.span)
-
-
-def _action(scope: Scope, expr: ast.Call | ast.Name) -> tast.Stmt:
-    call = expr if isinstance(expr, ast.Call) else ast.Call(expr, (), expr.span)
-    row = ACTIONS.get(call.name.name)
-    if row is None:
-        return tast.Evaluate(infer_expr(scope, expr), expr.span)
-    check_arity(call, row.least, row.most)
-    if row.name == "clear":
-        for name in call.args:
-            if not isinstance(name, ast.Name) or name.name not in scope.maps.uses:
-                raise fault(name.span, "clear() wants the name of a map that the script uses")
-    args = tuple(argument(scope, arg) for arg in call.args)
-    for arg in args:
-        if isinstance(arg, tast.Expr) and isinstance(strip(arg.type), Void):
-            raise fault(arg.span, "this has no value to print")
-    return row.infer(scope, args, call.span)
-
-
-def _delete(scope: Scope, stmt: ast.Delete) -> tast.Stmt:
-    use = scope.maps.use(stmt.target.name.name, stmt.target.name.span)
-    keys = map_keys(scope, use, stmt.target)
-    if use.role is None:
-        raise NotYetKnown(use.name, stmt.target.span)
-    return tast.Delete(use.name, _fit(use, keys), stmt.span)
-
-
-def _fit(use: MapUse, keys: tuple[tast.Expr, ...]) -> tuple[tast.Expr, ...]:
-    """Convert scalar keys to the types of the map's key; strings are padded when stored."""
-    types = use.key_types()
-    return tuple(
-        convert(key, t) if is_scalar(key.type) else key for key, t in zip(keys, types, strict=True)
-    )
-
-
-def _assign(scope: Scope, stmt: ast.Assign) -> tast.Stmt:
-    name = stmt.target.name
-    use = scope.maps.use(name.name, name.span)
-    keys = map_keys(scope, use, stmt.target)
-    assigned = stmt.value
-    call = ast.Call(assigned, (), assigned.span) if isinstance(assigned, ast.Name) else assigned
-    if isinstance(call, ast.Call) and call.name.name in AGGREGATIONS:
-        return _aggregate(scope, stmt, use, keys, call)
-    _set_role(use, MapRole.MAP, stmt.span)
-    use.stored = True
-    typed = value(scope, assigned)
-    if isinstance(strip(typed.type), Void):
-        raise fault(typed.span, "this has no value to store")
-    if not use.value.add(typed):
-        where = f" (line {use.value.where.line})" if use.value.where else ""
-        raise fault(
-            typed.span,
-            f"the values of '{use.name}' are of type '{use.value_type()}'{where}, "
-            f"and this is '{typed.type}'",
-        )
-    wanted = use.value_type()
-    if is_scalar(typed.type) and wanted is not None:
-        typed = convert(typed, wanted)
-    return tast.Assign(use.name, _fit(use, keys), typed, stmt.span)
-
-
-def _set_role(use: MapUse, role: MapRole, span: Span) -> None:
-    counters = {MapRole.COUNT, MapRole.SUM}
-    if use.role is None:
-        use.role, use.role_where = role, span
-    elif use.role in counters and role in counters:
-        use.role = use.role if use.role is role else MapRole.SUM
-    elif use.role is not role:
-        line = use.role_where.line if use.role_where else 0
-        names = {MapRole.MAP: "plain values"}
-        raise fault(
-            span,
-            f"'{use.name}' holds {names.get(use.role, f'{use.role}()')} since line {line}, "
-            f"not {names.get(role, f'{role}()')}",
-            "use a second map",
-        )
-
-
-def _aggregate(
-    scope: Scope, stmt: ast.Assign, use: MapUse, keys: tuple[tast.Expr, ...], call: ast.Call
-) -> tast.Stmt:
-    row = AGGREGATIONS[call.name.name]
-    if not use.name.startswith("@"):
-        raise fault(
-            stmt.target.span,
-            f"{row.name}() is stored in a map whose name begins with @",
-            f"name it '@{use.name}'",
-        )
-    check_arity(call, row.arguments, row.arguments)
-    _set_role(use, row.role, stmt.span)
-    use.stored = True
-    if not call.args:
-        use.value.add(tast.Const(1, U64, call.span))
-        return tast.Aggregate(
-            use.name, _fit(use, keys), row.role, tast.Const(1, U64, call.span), stmt.span
-        )
-    typed = infer_expr(scope, call.args[0])
-    if not is_scalar(typed.type):
-        raise fault(typed.span, f"{row.name}() wants a number, and this is '{typed.type}'")
-    if row.role is MapRole.SUM:
-        total = S64 if promote(typed.type).signed else U64
-        use.value.add(tast.Context("", total, typed.span))
-        typed = convert(typed, total)
-    else:
-        # What a histogram counts is promoted, but its format (time) stays for the labels.
-        if as_int(typed.type) != promote(typed.type):
-            typed = convert(typed, promote(typed.type))
-        use.value.add(typed)
-        typed = convert(typed, use.value_type() or typed.type)
-    return tast.Aggregate(use.name, _fit(use, keys), row.role, typed, stmt.span)

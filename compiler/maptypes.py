@@ -7,43 +7,50 @@ lengthen. A literal adapts to the other uses where it fits their type, so that `
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pybpf.compiler import tast
 from pybpf.compiler.convert import as_int, holds, is_scalar, join
 from pybpf.script import MapRole
 from pybpf.source import Span
-from pybpf.types import LONG, Type
+from pybpf.types import LONG, Show, Type, show_of, strip
+
+
+def place(span: Span) -> str:
+    """Return where a span begins, as ``line:column``."""
+    return f"{span.line}:{span.column}"
 
 
 @dataclass(slots=True)
 class Gathered:
-    """The type of one key field or value so far; ``where`` is the use that first decided it."""
+    """The type of one key field or value so far; ``where`` is the use that first decided it.
 
-    type: Type | None = None
+    Types are only ever added, so that walking the script again and again comes to an end.
+    """
+
+    types: dict[Type, None] = field(default_factory=dict)
     literals: dict[int, Type] = field(default_factory=dict)
     where: Span | None = None
 
     def add(self, expr: tast.Expr) -> bool:
         """Take ``expr`` in; return False where its type does not go with the earlier ones."""
         if isinstance(expr, tast.Const):
-            if self.type is not None and not is_scalar(self.type):
+            if self.types and not is_scalar(next(iter(self.types))):
                 return False
-            self.literals[expr.value] = expr.type
-            self.where = self.where or expr.span
-            return True
-        if self.literals and not is_scalar(expr.type):
-            return False
-        joined = expr.type if self.type is None else join(self.type, expr.type)
-        if joined is None:
-            return False
-        self.type = joined
+            self.literals.setdefault(expr.value, expr.type)
+        else:
+            if self.literals and not is_scalar(expr.type):
+                return False
+            if self.types and _joined([*self.types, expr.type]) is None:
+                return False
+            self.types.setdefault(expr.type)
         self.where = self.where or expr.span
         return True
 
     def result(self) -> Type | None:
         """Return the type that holds everything taken in, or None where nothing was."""
-        t = self.type
+        t = _joined(list(self.types)) if self.types else None
         for value, literal in self.literals.items():
             if t is None:
                 t = literal
@@ -51,10 +58,28 @@ class Gathered:
                 t = join(t, literal)
         return t
 
+    def since(self) -> str:
+        """Return where the type was decided, to be put behind its name in a message."""
+        return f" since {place(self.where)}" if self.where else ""
+
+
+def _joined(types: Sequence[Type]) -> Type | None:
+    """Return the type of a map's keys or values that are of these types, None if they clash.
+
+    A format (that of a time, say) is kept where it is the only one and its numbers are as wide.
+    """
+    whole: Type | None = types[0]
+    for t in types[1:]:
+        whole = join(whole, t) if whole is not None else None
+    formatted = [t for t in types if show_of(t) is not Show.PLAIN]
+    if whole is not None and len(formatted) == 1 and strip(formatted[0]) == strip(whole):
+        return formatted[0]
+    return whole
+
 
 @dataclass(slots=True)
 class MapUse:
-    """What is known of one map."""
+    """What is known of one map. ``broken``: some value stored in it has a fault of its own."""
 
     name: str
     where: Span
@@ -62,8 +87,8 @@ class MapUse:
     role_where: Span | None = None
     keys: list[Gathered] | None = None
     value: Gathered = field(default_factory=Gathered)
-    stored: bool = False
     guessed: bool = False
+    broken: bool = False
 
     def value_type(self) -> Type | None:
         """Return the type of an entry, or None as long as no use has shown it."""
@@ -87,18 +112,16 @@ class MapTypes:
 
     def snapshot(self) -> tuple[object, ...]:
         """Return a value that changes whenever a type changes."""
-        return tuple(
-            (u.name, u.role, u.key_types(), u.value_type(), u.stored) for u in self.uses.values()
-        )
+        return tuple((u.name, u.role, u.key_types(), u.value_type()) for u in self.uses.values())
 
     def guess(self) -> bool:
-        """Give maps that are stored to, but of unknown type, long; return whether there are any.
+        """Make values of unknown type long in plain maps; return whether there are any.
 
         Such a map is only ever set from itself: ``m[1] = m[1] + 1``.
         """
         found = False
         for use in self.uses.values():
-            if use.stored and use.role is MapRole.MAP and use.value_type() is None:
+            if use.role is MapRole.MAP and not use.broken and use.value_type() is None:
                 use.guessed = found = True
         return found
 

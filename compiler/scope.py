@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pybpf.compiler.maptypes import MapTypes
 from pybpf.errors import Diagnostic
@@ -25,13 +25,16 @@ if TYPE_CHECKING:
     from pybpf.target.target import Target
     from pybpf.tracefs.format import EventFormat
 
+_A = TypeVar("_A")
+_B = TypeVar("_B")
+
 
 class Refused(Exception):
-    """A fault in the script; caught where the walk can go on with the next statement."""
+    """Faults in the script; caught where the walk can go on with the next statement."""
 
-    def __init__(self, diagnostic: Diagnostic) -> None:
-        self.diagnostic = diagnostic
-        super().__init__(diagnostic.message)
+    def __init__(self, *diagnostics: Diagnostic) -> None:
+        self.diagnostics = diagnostics
+        super().__init__(*(d.message for d in diagnostics))
 
 
 def fault(span: Span | None, message: str, *hints: str) -> Refused:
@@ -48,6 +51,42 @@ class NotYetKnown(Exception):
         super().__init__(name)
 
 
+Failure = Refused | NotYetKnown
+
+
+def each(items: Iterable[_A], step: Callable[[_A], _B]) -> tuple[_B, ...]:
+    """Take the step for every item, even after one failed; then raise all faults as one."""
+    results: list[_B] = []
+    failures: list[Failure] = []
+    for item in items:
+        try:
+            results.append(step(item))
+        except (Refused, NotYetKnown) as failure:
+            failures.append(failure)
+    _raise(failures)
+    return tuple(results)
+
+
+def both(first: Callable[[], _A], second: Callable[[], _B]) -> tuple[_A, _B]:
+    """Take two steps, the second even if the first failed; then raise all faults as one."""
+    left: list[_A] = []
+    right: list[_B] = []
+    steps: tuple[Callable[[], None], ...] = (
+        lambda: left.append(first()),
+        lambda: right.append(second()),
+    )
+    each(steps, lambda step: step())
+    return left[0], right[0]
+
+
+def _raise(failures: Sequence[Failure]) -> None:
+    diagnostics = [d for f in failures if isinstance(f, Refused) for d in f.diagnostics]
+    if diagnostics:
+        raise Refused(*diagnostics)
+    if failures:
+        raise failures[0]
+
+
 @dataclass(slots=True)
 class Scope:
     """The state of the walk. ``maps`` and ``events`` grow; the rest belongs to one probe."""
@@ -57,6 +96,12 @@ class Scope:
     events: list[EventSchema] = field(default_factory=list)
     spec: ProbeSpec | None = None
     format: EventFormat | None = None
+
+    def start_over(self) -> None:
+        """Forget what the last walk made, but for the types of maps."""
+        self.events.clear()
+        for use in self.maps.uses.values():
+            use.broken = False
 
     @property
     def probe(self) -> ProbeSpec:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pybpf.compiler import tast
+from pybpf.script import ConstArg, Conversion, EventArg, EventSchema, FieldArg, MapArg, Text
 
 
 def dump_types(script: tast.TypedScript) -> str:
@@ -13,46 +14,80 @@ def dump_types(script: tast.TypedScript) -> str:
         f"map {m.name}[{', '.join(map(str, m.keys))}] : {m.role} of {m.value}" for m in script.maps
     ]
     for probe in script.probes:
-        lines.append(probe.specs[0].spec)
+        lines.append(_places(probe))
         if probe.predicate is not None:
             lines.append(f"    / {expr(probe.predicate)} /")
-        lines += _block(probe.body, 1)
+        lines += _block(script.events, probe.body, 1)
     return "".join(f"{line}\n" for line in lines)
 
 
-def _block(body: tuple[tast.Stmt, ...], depth: int) -> Iterator[str]:
+def _places(probe: tast.Probe) -> str:
+    first = probe.specs[0]
+    places = [s.tracepoint for s in probe.specs if s.glob and s.tracepoint]
+    places += [f.symbol for f in first.functions] if first.glob else []
+    return f"{first.spec} ({', '.join(places)})" if places else first.spec
+
+
+def _block(events: Sequence[EventSchema], body: tuple[tast.Stmt, ...], depth: int) -> Iterator[str]:
+    indent = "    " * depth
     for stmt in body:
-        yield from (f"{'    ' * depth}{line}" for line in _statement(stmt))
+        match stmt:
+            case tast.If():
+                yield f"{indent}if {expr(stmt.condition)}"
+                yield from _block(events, stmt.then, depth + 1)
+                if stmt.otherwise:
+                    yield f"{indent}else"
+                    yield from _block(events, stmt.otherwise, depth + 1)
+            case tast.Assign():
+                yield f"{indent}{_entry(stmt.map, stmt.keys)} = {expr(stmt.value)}"
+            case tast.Aggregate():
+                yield f"{indent}{_entry(stmt.map, stmt.keys)} = {stmt.role}({expr(stmt.value)})"
+            case tast.Delete():
+                yield f"{indent}delete {_entry(stmt.map, stmt.keys)}"
+            case tast.Return():
+                yield f"{indent}return"
+            case tast.Emit():
+                yield indent + _emit(events[stmt.event], stmt)
+            case tast.Evaluate():
+                yield indent + expr(stmt.expr)
 
 
-def _statement(stmt: tast.Stmt) -> Iterator[str]:
-    match stmt:
-        case tast.Assign():
-            yield f"{_entry(stmt.map, stmt.keys)} = {expr(stmt.value)}"
-        case tast.Aggregate():
-            yield f"{_entry(stmt.map, stmt.keys)} = {stmt.role}({expr(stmt.value)})"
-        case tast.Delete():
-            yield f"delete {_entry(stmt.map, stmt.keys)}"
-        case tast.If():
-            yield f"if {expr(stmt.condition)}"
-            yield from _block(stmt.then, 1)
-            if stmt.otherwise:
-                yield "else"
-                yield from _block(stmt.otherwise, 1)
-        case tast.Return():
-            yield "return"
-        case tast.Emit():
-            yield f"emit #{stmt.event}({_list(stmt.values)})"
-        case tast.Evaluate():
-            yield expr(stmt.expr)
+def _emit(schema: EventSchema, stmt: tast.Emit) -> str:
+    """Show all arguments, those that do not travel in the record too."""
+    values = iter(stmt.values)
+    args = [expr(next(values)) if isinstance(a, FieldArg) else _fixed(a) for a in schema.args]
+    if schema.format:
+        args.insert(0, f'"{"".join(map(_piece, schema.format))}"')
+    return f"{schema.kind} #{schema.id}({', '.join(args)})"
+
+
+def _fixed(arg: EventArg) -> str:
+    match arg:
+        case MapArg(name=name):
+            return f"map {name}"
+        case ConstArg(value=int() as value, type=t):
+            return f"{value}:{t}"
+        case ConstArg(value=bytes() as value, type=t):
+            return f'"{_escaped(value)}":{t}'
+        case _:
+            raise AssertionError("a field is an expression")
+
+
+def _piece(piece: Text | Conversion) -> str:
+    if isinstance(piece, Text):
+        return _escaped(piece.value.replace(b"%", b"%%"))
+    width = "" if piece.width is None else str(piece.width)
+    precision = "" if piece.precision is None else f".{piece.precision}"
+    return f"%{piece.flags}{width}{precision}{piece.letter}"
+
+
+def _escaped(text: bytes) -> str:
+    shown = text.decode("utf-8", "backslashreplace")
+    return "".join(ch if ch.isprintable() else ch.encode("unicode_escape").decode() for ch in shown)
 
 
 def _entry(name: str, keys: tuple[tast.Expr, ...]) -> str:
-    return f"{name}[{_list(keys)}]"
-
-
-def _list(exprs: tuple[tast.Expr, ...]) -> str:
-    return ", ".join(expr(e) for e in exprs)
+    return f"{name}[{', '.join(map(expr, keys))}]"
 
 
 def expr(node: tast.Expr) -> str:
@@ -65,7 +100,7 @@ def _shape(node: tast.Expr) -> str:
         case tast.Const():
             return str(node.value)
         case tast.Text():
-            return '"' + node.value.decode("utf-8", "backslashreplace") + '"'
+            return f'"{_escaped(node.value)}"'
         case tast.Convert():
             return f"({expr(node.operand)})"
         case tast.Arith() | tast.Compare() | tast.Logical():

@@ -6,12 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pybpf.compiler import tast
-from pybpf.compiler.convert import convert, is_scalar
+from pybpf.compiler.convert import convert, is_number, is_scalar, number_hints
 from pybpf.compiler.scope import Scope, fault
 from pybpf.printf import FormatFault, parse_format
 from pybpf.script import ConstArg, Conversion, EventArg, EventKind, MapArg
 from pybpf.source import Span
-from pybpf.types import INT, Show, is_string, show_of
+from pybpf.types import INT, ULONG, Show, Type, is_string, show_of, size_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +27,17 @@ Argument = tast.Expr | MapName
 
 @dataclass(frozen=True, slots=True)
 class ActionRow:
-    """An action of ``least`` to ``most`` arguments (None: any number)."""
+    """An action of ``least`` to ``most`` arguments (None: any number).
+
+    ``whole_map``: they are names of maps, with keys or without.
+    """
 
     name: str
     least: int
     most: int | None
     infer: Callable[[Scope, tuple[Argument, ...], Span], tast.Stmt]
     doc: str
+    whole_map: bool = False
 
 
 def _part(argument: Argument) -> tast.Expr | EventArg:
@@ -56,7 +60,8 @@ def _printf(scope: Scope, args: tuple[Argument, ...], span: Span) -> tast.Stmt:
         raise fault(template.span, "the format of printf() must be a string literal")
     pieces = parse_format(template.value)
     if isinstance(pieces, FormatFault):
-        raise fault(template.span, f"in the format: {pieces.message}")
+        where = _position(template, pieces.position)
+        raise fault(where, f"in the format: {pieces.message}")
     conversions = [p for p in pieces if isinstance(p, Conversion)]
     if len(values) != len(conversions):
         raise fault(
@@ -72,10 +77,22 @@ def _printf(scope: Scope, args: tuple[Argument, ...], span: Span) -> tast.Stmt:
     return tast.Emit(*scope.event(EventKind.PRINTF, [_part(v) for v in values], pieces), span)
 
 
+def _position(template: tast.Text, position: int) -> Span:
+    """Return the place of a byte of a string literal; the whole literal where that is not clear."""
+    span = template.span
+    if span.text.encode("utf-8", "replace") != b'"%b"' % template.value:
+        return span
+    start = span.start + 1 + len(template.value[:position].decode("utf-8", "replace"))
+    return Span(span.source, start, start + 1)
+
+
 def _pointer(conversion: Conversion, value: Argument) -> Argument:
     """Return the address of a ``char *`` where a number is printed; else it means its string."""
-    by_number = conversion.letter not in "sv"
-    return value.address if by_number and isinstance(value, tast.ReadString) else value
+    match value:
+        case tast.ReadString(address=address, span=span) if address.span == span:
+            return value if conversion.letter in "sv" else address
+        case _:
+            return value
 
 
 def _check(conversion: Conversion, value: Argument) -> None:
@@ -87,26 +104,36 @@ def _check(conversion: Conversion, value: Argument) -> None:
     symbolic = show_of(value.type) in (Show.SYMBOL, Show.STACK)
     if letter == "s":
         if not (is_string(value.type) or symbolic):
-            hint = "use %d" if is_scalar(value.type) else "use %v"
-            if is_scalar(value.type):
-                hint += ", or str(…) if this is the address of a string"
-            raise fault(value.span, f"%s wants a string, and this is '{value.type}'", hint)
+            raise fault(
+                value.span, f"%s wants a string, and this is '{value.type}'", _instead(value.type)
+            )
     elif not is_scalar(value.type):
         hint = "use %s" if is_string(value.type) else "use %v"
         raise fault(value.span, f"%{letter} wants a number, and this is '{value.type}'", hint)
 
 
+def _instead(t: Type) -> str:
+    """Say how to print a value that is no string."""
+    if not is_scalar(t):
+        return "use %v"
+    if show_of(t) not in (Show.PLAIN, Show.HEX):
+        return "use %v, or %d for the plain number"
+    return "use %d, or str(…) if it is an address" if size_of(t) == ULONG.size else "use %d"
+
+
 def _exit(scope: Scope, args: tuple[Argument, ...], span: Span) -> tast.Stmt:
     code: Argument = args[0] if args else tast.Const(0, INT, span)
-    if isinstance(code, MapName) or not is_scalar(code.type):
-        raise fault(code.span, "the exit status must be a number")
+    if isinstance(code, MapName):
+        raise fault(code.span, "the exit status is a number, and this is a map")
+    if not is_number(code.type):
+        hints = number_hints(code)
+        raise fault(code.span, f"the exit status is a number, and this is '{code.type}'", *hints)
     return tast.Emit(*scope.event(EventKind.EXIT, [_part(convert(code, INT))]), span)
 
 
 def _clear(scope: Scope, args: tuple[Argument, ...], span: Span) -> tast.Stmt:
     target = args[0]
-    if not isinstance(target, MapName):
-        raise fault(target.span, "clear() wants the name of a map")
+    assert isinstance(target, MapName), "its row says that it wants a map"
     return tast.Emit(*scope.event(EventKind.CLEAR, [MapArg(target.name)]), span)
 
 
@@ -116,6 +143,6 @@ ACTIONS: dict[str, ActionRow] = {
         ActionRow("print", 1, None, _print, "print values or maps on a line"),
         ActionRow("printf", 1, None, _printf, "print by a format"),
         ActionRow("exit", 0, 1, _exit, "end the run with a status"),
-        ActionRow("clear", 1, 1, _clear, "remove all entries of a map"),
+        ActionRow("clear", 1, 1, _clear, "remove all entries of a map", whole_map=True),
     )
 }

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pybpf.compiler import tast
-from pybpf.compiler.convert import is_scalar
+from pybpf.compiler.convert import is_number, is_scalar
 from pybpf.compiler.scope import fault
 from pybpf.source import Span
 from pybpf.types import (
@@ -15,7 +15,6 @@ from pybpf.types import (
     VOID,
     Array,
     DataLoc,
-    Int,
     Ptr,
     Show,
     Space,
@@ -32,7 +31,10 @@ MAX_SIZE = 4096
 
 @dataclass(frozen=True, slots=True)
 class FunctionRow:
-    """A function of ``least`` to ``most`` arguments. ``raw``: DataLoc arguments stay words."""
+    """A function of ``least`` to ``most`` arguments.
+
+    ``raw``: it gets pointers to strings and dynamic fields themselves; others get their text.
+    """
 
     name: str
     least: int
@@ -83,6 +85,8 @@ def _mem(args: tuple[tast.Expr, ...], span: Span) -> tast.Expr:
 
 def _uptr(args: tuple[tast.Expr, ...], span: Span) -> tast.Expr:
     _address("uptr", args[0])
+    if not is_number(args[0].type):
+        raise fault(args[0].span, "the context is not in user space", "name its fields")
     pointer = strip(args[0].type)
     to = pointer.to if isinstance(pointer, Ptr) else VOID
     return tast.Convert(args[0], Ptr(to, Space.USER), span)
@@ -102,8 +106,7 @@ def dynamic(word: tast.CtxField, size: int, span: Span) -> tast.Expr:
     """Return the first ``size`` bytes of the array that a __data_loc or __rel_loc word names."""
     location = strip(word.type)
     assert isinstance(location, DataLoc)
-    element = strip(location.element)
-    text = isinstance(element, Int) and element == CHAR and element.name == "char"
+    text = is_string(Array(location.element, 1))
     t = Array(CHAR, size) if text else mem_type(size)
     return tast.DynString(word, location.relative, word.offset + 4, text, t, span)
 
@@ -126,9 +129,9 @@ def _difference(left: bytes, right: bytes) -> int:
 FUNCTIONS: dict[str, FunctionRow] = {
     row.name: row
     for row in (
-        FunctionRow("str", 1, 2, _str, "the string at an address"),
-        FunctionRow("mem", 1, 2, _mem, "the bytes at an address"),
-        FunctionRow("uptr", 1, 1, _uptr, "an address, said to be one of user space"),
+        FunctionRow("str", 1, 2, _str, "the string at an address", raw=True),
+        FunctionRow("mem", 1, 2, _mem, "the bytes at an address", raw=True),
+        FunctionRow("uptr", 1, 1, _uptr, "an address, said to be one of user space", raw=True),
         FunctionRow("dyn", 1, 2, _dyn, "a dynamic field of a tracepoint", raw=True),
         FunctionRow("strcmp", 2, 2, _strcmp, "0 where two strings are equal"),
     )

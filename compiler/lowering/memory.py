@@ -7,7 +7,7 @@ from pybpf.compiler.convert import is_scalar
 from pybpf.compiler.lowering import values
 from pybpf.compiler.lowering.state import Lowering, key_struct, pieces
 from pybpf.target.features import PROBE_READ_KERNEL
-from pybpf.types import Space, size_of
+from pybpf.types import Space, Struct, Type, is_string, size_of, strip
 
 _INLINE = 128
 """Up to this many bytes a copy is made of loads and stores, above by a helper."""
@@ -76,10 +76,10 @@ def into(
         case tast.Context() if not is_scalar(expr.type):
             b.call_void("bpf_get_current_comm", b.address(base, offset), own)
         case tast.MapValue() if not is_scalar(expr.type):
-            _copy_entry(state, expr, base, offset, own)
+            _copy_entry(state, expr, base, offset, own)  # which is clean
         case tast.CtxField() | tast.Select() if not is_scalar(expr.type):
             source, start = place(state, expr)
-            _copy(state, source, start, base, offset, own)
+            _copy_value(state, expr.type, (source, start), (base, offset), own, clean=clean)
         case _:
             b.store(base, offset, own, values.scalar(state, expr))
 
@@ -153,22 +153,67 @@ def _copy_entry(
     found, missing, done = b.label("found"), b.label("missing"), b.label("copied")
     b.branch(ir.Cmp.NE, entry, 0, found, missing)
     b.start(found)
-    _copy(state, entry, 0, base, offset, size)
+    _copy(state, (entry, 0), (base, offset), size)
     b.goto(done)
     b.start(missing)
     state.clear(base, offset, size)
     b.start(done)
 
 
-def _copy(
-    state: Lowering, source: ir.Base, start: int, base: ir.Base, offset: int, size: int
+_Place = tuple[ir.Base, int]
+"""Where something lies: a base and the offset from it."""
+
+
+def _copy_value(
+    state: Lowering, t: Type, source: _Place, target: _Place, size: int, *, clean: bool
 ) -> None:
+    """Copy the first ``size`` bytes of an array or struct of the context or of a copy of one.
+
+    Programs may not read the start of a record, which comes before its first field.
+    """
+    plain = strip(t)
+    if clean and is_string(t):
+        _copy_text(state, source, target, size)
+    elif clean and isinstance(plain, Struct):
+        end = 0
+        for field in sorted(plain.fields, key=lambda f: f.offset):
+            state.clear(target[0], target[1] + end, field.offset - end)
+            end = field.offset + size_of(field.type)
+            parts = _moved(source, field.offset), _moved(target, field.offset)
+            _copy_value(state, field.type, *parts, size_of(field.type), clean=True)
+        state.clear(target[0], target[1] + end, size - end)
+    elif isinstance(plain, Struct):
+        start = min((f.offset for f in plain.fields), default=size)
+        _copy(state, _moved(source, start), _moved(target, start), size - start)
+    else:
+        _copy(state, source, target, size)
+
+
+def _moved(place: _Place, by: int) -> _Place:
+    return place[0], place[1] + by
+
+
+def _copy_text(state: Lowering, source: _Place, target: _Place, size: int) -> None:
+    """Copy a string up to its NUL and no further: what lies behind it is left from other events.
+
+    The helper always writes a NUL, so it gets one byte more, in a slot of its own.
+    """
     b = state.builder
+    copy = ir.SlotRef(b.slot(size + 1))
+    state.clear(copy, 0, size + 1)
+    helper = state.read_helper(Space.KERNEL, text=True)
+    b.call_void(helper, copy, size + 1, b.address(*source))
+    _copy(state, (copy, 0), target, size)
+
+
+def _copy(state: Lowering, source: _Place, target: _Place, size: int) -> None:
+    b = state.builder
+    (base, start), (into_base, offset) = source, target
     if size > _INLINE:
         helper = state.read_helper(Space.KERNEL, text=False)
-        b.call_void(helper, b.address(base, offset), size, b.address(source, start))
+        b.call_void(helper, b.address(into_base, offset), size, b.address(base, start))
         return
     # An access must be aligned on both sides.
     align = next(a for a in (8, 4, 2, 1) if (start - offset) % a == 0)
     for at, width in pieces(start, size, align):
-        b.store(base, offset + at - start, width, b.load(source, at, width))
+        b.store(into_base, offset + at - start, width, b.load(base, at, width))

@@ -59,8 +59,9 @@ def difference(state: Lowering, node: tast.StrCmp) -> ir.VReg:
     b = state.builder
     left, right = _side(state, node.left), _side(state, node.right)
     result, done = b.register(), b.label("compared")
-    # Where one side ends first, its end and the other side's next byte still have to be compared.
-    count = min(left[2], right[2]) + (left[2] != right[2])
+    # An array that ends first counts as if a NUL followed; a constant holds its own.
+    shorter = min(left, right, key=lambda side: side[2])
+    count = shorter[2] + (left[2] != right[2] and not isinstance(shorter[0], bytes))
     for i in range(count):
         x, y = _byte(state, left, i), _byte(state, right, i)
         b.copy(b.bin(ir.BinOp.SUB, x, y), result)

@@ -13,7 +13,7 @@ from pybpf.source import Span
 from pybpf.suggest import did_you_mean
 from pybpf.target.target import Target
 
-_NUMBER = r"0[xX][0-9a-fA-F]+|[0-9]+"
+_NUMBER = r"0[xX][0-9a-fA-F]{1,16}|[0-9]{1,19}"
 _PLACE = re.compile(rf"(?P<symbol>[A-Za-z_.$][\w.$]*)(?:\+(?P<offset>{_NUMBER}))?")
 _ADDRESS = re.compile(_NUMBER)
 

@@ -11,8 +11,8 @@ from pybpf.source import Span
 from pybpf.target.target import Target
 
 _UNITS = {"m": 60 * 10**9, "s": 10**9, "": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-_INTERVAL = re.compile(r"(?P<number>0[xX][0-9a-fA-F]+|[0-9]+)(?P<unit>[a-z]*)")
-_PROFILE = re.compile(r"(?:(?P<cpu>-?[0-9]+):)?(?P<rate>[0-9]+)(?:hz)?", re.IGNORECASE)
+_INTERVAL = re.compile(r"(?P<number>0[xX][0-9a-fA-F]{1,40}|[0-9]{1,40})(?P<unit>[a-z]*)")
+_PROFILE = re.compile(r"(?:(?P<cpu>-?[0-9]{1,9}):)?(?P<rate>[0-9]{1,9})(?:hz)?", re.IGNORECASE)
 _MAX_RATE = 1000
 
 
@@ -24,8 +24,10 @@ def interval(where: str, span: Span, _target: Target) -> list[ProbeSpec]:
         raise fault(span, f"'{where}' is no interval", hint)
     number = match["number"]
     period = int(number, 16 if number[:2].lower() == "0x" else 10) * _UNITS[match["unit"]]
-    if not 0 < period < 2**63:
+    if not period:
         raise fault(span, f"an interval of {where} never passes", "the shortest is 1ns")
+    if period >= 2**63:
+        raise fault(span, f"an interval of {where} is too long", "the longest is 153722867m")
     return [ProbeSpec(Provider.INTERVAL, span.text, Program(()), period=period)]
 
 

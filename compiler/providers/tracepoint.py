@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from pybpf.compiler.glob import is_glob, matching
@@ -19,13 +20,15 @@ def tracepoint(where: str, span: Span, target: Target) -> list[ProbeSpec]:
     name = where if "/" in where else where.replace(":", "/", 1)
     if name.count("/") != 1 or name.startswith("/") or name.endswith("/"):
         hint = "CATEGORY/EVENT, as in tracepoint:sched/sched_switch"
-        raise fault(span, f"'{where}' is no tracepoint", hint)
+        near = did_you_mean(where, _known(target))
+        raise fault(span, f"'{where}' is no tracepoint{near}", *([] if near else [hint]))
     try:
         if not is_glob(name):
             target.event_format(name)
             names = [name]
         elif not (names := matching(name, target.event_names())):
-            raise fault(span, f"no tracepoint matches '{name}'")
+            near = did_you_mean(re.sub(r"[^\w/]", "", name), _known(target))
+            raise fault(span, f"no tracepoint matches '{name}'{near}")
     except TargetError as error:
         raise fault(span, f"{error}{did_you_mean(name, _known(target))}") from error
     return [

@@ -1,0 +1,83 @@
+"""Type ``object.field``, ``pointer->field`` and ``*pointer``: a typed object in, its part out."""
+
+from __future__ import annotations
+
+from pybpf.compiler import ast, tast
+from pybpf.compiler.builtins import VALUES
+from pybpf.compiler.scope import Scope, fault
+from pybpf.script import Provider
+from pybpf.source import Span
+from pybpf.suggest import did_you_mean
+from pybpf.types import Field, Ptr, Space, Struct, Type, strip
+
+_SHOWN = 12
+"""An error lists the fields of a struct that has no more than these."""
+
+
+def member(scope: Scope, base: tast.Expr, expr: ast.Member) -> tast.Expr:
+    """Type a field of a struct, or of the struct that a pointer leads to."""
+    struct = _struct(base, expr)
+    if expr.name.name == "common_pid" and _is_record(scope, base):
+        row = VALUES["kpid"]
+        return tast.Context(row.name, row.type, expr.span)
+    found = _field(struct, expr.name)
+    if expr.arrow:
+        return behind(base, found.offset, found.type, expr.span)
+    match base:
+        case tast.CtxField():
+            return tast.CtxField(base.offset + found.offset, found.type, expr.span)
+        case tast.Deref():
+            return tast.Deref(
+                base.address, base.offset + found.offset, base.space, found.type, expr.span
+            )
+        case tast.Select():
+            return tast.Select(base.object, base.offset + found.offset, found.type, expr.span)
+        case _:
+            return tast.Select(base, found.offset, found.type, expr.span)
+
+
+def behind(pointer: tast.Expr, offset: int, t: Type, span: Span) -> tast.Expr:
+    """Return what lies behind a pointer; reading the context needs no helper."""
+    target = strip(pointer.type)
+    assert isinstance(target, Ptr)
+    if isinstance(pointer, tast.Context) and target.space is Space.CTX:
+        return tast.CtxField(offset, t, span)
+    return tast.Deref(pointer, offset, target.space, t, span)
+
+
+def _struct(base: tast.Expr, expr: ast.Member) -> Struct:
+    t = strip(base.type)
+    if expr.arrow:
+        if isinstance(t, Ptr) and isinstance(struct := strip(t.to), Struct):
+            return struct
+        hint = ["use . instead of ->"] if isinstance(t, Struct) else []
+        raise fault(expr.object.span, f"-> wants a pointer to a struct, not '{base.type}'", *hint)
+    if isinstance(t, Struct):
+        return t
+    hint = ["use -> instead of ."] if isinstance(t, Ptr) else []
+    raise fault(expr.object.span, f". wants a struct, not '{base.type}'", *hint)
+
+
+def _is_record(scope: Scope, base: tast.Expr) -> bool:
+    """Whether ``base`` is the record of the event, or the pointer to it."""
+    return scope.probe.provider is Provider.TRACEPOINT and isinstance(
+        base, tast.Context | tast.CtxField
+    )
+
+
+def _field(struct: Struct, name: ast.Name) -> Field:
+    found = struct.field(name.name)
+    if found is not None:
+        return found
+    if name.name.startswith("common_"):
+        raise fault(
+            name.span,
+            f"the kernel hides '{name.name}' from programs",
+            "pid, kpid and cpu say whose event it is",
+        )
+    fields = [f.name for f in struct.fields]
+    raise fault(
+        name.span,
+        f"'{struct.name}' has no field '{name.name}'{did_you_mean(name.name, fields)}",
+        *([f"it has {', '.join(fields)}"] if fields and len(fields) <= _SHOWN else []),
+    )
