@@ -301,6 +301,10 @@ mount -t 9p -o ro,trans=virtio,version=9p2000.L,cache=loose,msize=512000 root /r
 mount -t overlay -o lowerdir=/run/lower,upperdir=/run/upper,workdir=/run/work overlay /run/root
 mkdir -p /run/root/lib/modules
 for tree in /proc /sys /dev /lib/modules; do mount --rbind "$tree" "/run/root$tree"; done
+# Where an installed kernel has its options; up to 7.0 the package has them in boot.
+for config in {shlex.quote(str(kernels_dir() / kernel))}/boot/config-* /lib/modules/*/config; do
+    if [ -f "$config" ]; then cp "$config" "/run/root/boot/config-$(uname -r)"; fi
+done
 code=0
 chroot /run/root env -i {env} {enter} || code=$?
 echo "$code" >"$status"

@@ -11,6 +11,12 @@ def test_this_is_the_kernel_that_was_asked_for():
     assert os.uname().release.startswith(os.environ["PYBPF_GUEST"] + ".")
 
 
+def test_the_build_options_are_where_installed_kernels_have_them():
+    options = Path(f"/boot/config-{os.uname().release}").read_text()
+
+    assert "\nCONFIG_KPROBES=y\n" in options
+
+
 @pytest.mark.parametrize("probe", ["kprobe", "uprobe"])
 def test_probes_have_a_perf_type(probe):
     number = Path(f"/sys/bus/event_source/devices/{probe}/type").read_text()
