@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pybpf.errors import PybpfError
 from pybpf.target.snapshot import SnapshotTarget
 
 TARGETS = Path(__file__).parent / "data" / "targets"
@@ -21,6 +22,21 @@ _EM_BPF = 247
 def target_612():
     """Return the snapshot of a 6.12 kernel."""
     return SnapshotTarget.load(TARGETS / "6.12.tar.gz", environment={"target": "1"})
+
+
+@pytest.fixture(scope="session")
+def tracing():
+    """Skip, with the reason, where this machine does not let us trace."""
+    from pybpf.kernel.features import why_unavailable
+    from pybpf.kernel.live import LiveTarget
+
+    try:
+        LiveTarget().event_names()
+        refusal = why_unavailable()
+    except PybpfError as error:
+        refusal = error
+    if refusal is not None:
+        pytest.skip(f"no tracing here: {refusal}")
 
 
 @pytest.fixture

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Run demo.ply live or, where the kernel does not let us trace, on recorded events in the VM.
+set -eu
+cd "$(dirname "$0")/.."
+pybpf="${PYTHON:-python3} -m pybpf"
+
+command='cat compiler/*.py > /dev/null'
+# If it works it is the demonstration, else it says why it does not.
+if live=$($pybpf run -c "$command" examples/demo.ply 2>&1); then
+    echo "$ pybpf run -c '$command' examples/demo.ply"
+    echo "$live"
+    echo
+    echo "This ran live on Linux $(uname -r)."
+    exit
+fi
+
+events=examples/demo-events.jsonl
+# The process that the events were recorded of.
+target=$(sed -n '1s/.*"pid": \([0-9]*\).*/\1/p' "$events")
+export target
+set -- --vm --target examples/demo-target.tar.gz --events "$events" examples/demo.ply
+echo "$ target=$target pybpf run $*"
+$pybpf run "$@"
+echo
+echo "This ran in the VM, on recorded events. Live, the answer is:"
+echo "$live"
