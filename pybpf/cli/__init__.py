@@ -78,7 +78,8 @@ def _run(command: str, arguments: Sequence[str]) -> int:
     module = import_module(f"pybpf.cli.{command}")
     own = argparse.ArgumentParser(prog=f"pybpf {command}", description=module.__doc__)
     module.declare(own)
-    status: int = module.main(own.parse_args([*arguments]))
+    # A script that `#!` runs has its options behind it, and they may precede its arguments.
+    status: int = module.main(own.parse_intermixed_args([*arguments]))
     return status
 
 

@@ -35,7 +35,8 @@ def read_text(name: str) -> Source:
 
 def script(argument: str) -> Source:
     """Return the script that an argument names (a file, or ``-``) or is."""
-    if argument == "-" or (len(argument) < 4096 and "\0" not in argument and _is_file(argument)):
+    maybe_a_file = 0 < len(argument) < 4096 and "\0" not in argument
+    if argument == "-" or (maybe_a_file and _is_file(argument)):
         return read_text(argument)
     if _LIKE_A_FILE.fullmatch(argument) and argument not in {"BEGIN", "END"}:
         raise UsageError(
