@@ -5,14 +5,15 @@ They are for people who want to see what the compiler does, and what the golden 
 
 from __future__ import annotations
 
-from pybpf.compiler.irdump import dump_allocation, dump_function
-
+from pybpf.compiler.codegen import generate
 from pybpf.compiler.infer import infer
+from pybpf.compiler.irdump import dump_allocation, dump_function
 from pybpf.compiler.lexer import lex
 from pybpf.compiler.lower import lower
 from pybpf.compiler.parser import parse_text
 from pybpf.compiler.pipeline import Options, compile_script, deep_recursion
 from pybpf.compiler.printer import dump_ast, dump_tokens
+from pybpf.compiler.providers import row_of
 from pybpf.compiler.tastdump import dump_types
 from pybpf.source import Source
 from pybpf.target.target import Target
@@ -35,9 +36,19 @@ def dump(source: Source, target: Target, stage: str, options: Options | None = N
         if stage == "asm":
             return _programs(source, target, options or Options())
         parts = []
-        for probe in typed.probes:
+        for index, probe in enumerate(typed.probes):
             function = lower(typed, probe, target.features, target.arch.byteorder)
-            parts.append(dump_function(function) if stage == "ir" else dump_allocation(function))
+            if stage == "ir":
+                parts.append(dump_function(function))
+                continue
+            generated = generate(
+                function,
+                features=target.features,
+                prog_type=row_of(probe.specs[0].provider).prog_type,
+                scratch_index=index,
+                byteorder=target.arch.byteorder,
+            )
+            parts.append(dump_allocation(generated.allocation))
         return "\n".join(parts)
 
 
