@@ -51,7 +51,8 @@ def replay(tmp_path, monkeypatch, capsys):
         recording = tmp_path / "events.jsonl"
         recording.write_text("".join(json.dumps(event) + "\n" for event in events))
         options = ["--vm", "--events", str(recording), "--target", str(TARGET)]
-        assert main(["run", *options, str(EXAMPLES / name), *arguments]) == 0
+        # In the order in which `#!` would give them.
+        assert main(["run", str(EXAMPLES / name), *options, *arguments]) == 0
         return capsys.readouterr().out
 
     return run
