@@ -21,6 +21,5 @@ export target
 set -- --vm --target examples/demo-target.tar.gz --events "$events" examples/demo.ply
 echo "$ target=$target pybpf run $*"
 $pybpf run "$@"
-echo
 echo "This ran in the VM, on recorded events. Live, the answer is:"
-echo "$live"
+echo "$live" | head -n 1
