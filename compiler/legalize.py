@@ -128,20 +128,26 @@ class _Rewriting:
         dividend as the remainder here too, and MIN / -1 is MIN.
         """
         width = op.width
+        left = self._value(BinOp.ARSH, width, op.left, width - 1)
+        right = self._value(BinOp.ARSH, width, op.right, width - 1)
+        dividend = self._signed_by(left, op.left, width)
+        divisor = self._signed_by(right, op.right, width)
+        sign = left
+        if op.op is BinOp.SDIV and right != 0:
+            sign = self._value(BinOp.XOR, width, left, right)
+        plain = _SIGNED_DIVISION[op.op]
+        if sign == 0:
+            self._bin(Bin(op.dst, plain, width, dividend, divisor))
+        else:
+            result = self._value(plain, width, dividend, divisor)
+            flipped = self._value(BinOp.XOR, width, result, sign)
+            self._bin(Bin(op.dst, BinOp.SUB, width, flipped, sign))
 
-        def sign(value: Operand) -> Operand:
-            return self._value(BinOp.ARSH, width, value, width - 1)
-
-        def signed_by(value: Operand, mask: Operand) -> tuple[Operand, Operand]:
-            return self._value(BinOp.XOR, width, value, mask), mask
-
-        left, right = sign(op.left), sign(op.right)
-        dividend = self._value(BinOp.SUB, width, *signed_by(op.left, left))
-        divisor = self._value(BinOp.SUB, width, *signed_by(op.right, right))
-        result = self._value(_SIGNED_DIVISION[op.op], width, dividend, divisor)
-        if op.op is BinOp.SDIV:
-            left = self._value(BinOp.XOR, width, left, right)
-        self._bin(Bin(op.dst, BinOp.SUB, width, *signed_by(result, left)))
+    def _signed_by(self, sign: Operand, value: Operand, width: int) -> Operand:
+        if sign == 0:
+            return value
+        flipped = self._value(BinOp.XOR, width, value, sign)
+        return self._value(BinOp.SUB, width, flipped, sign)
 
     def _shift_half(self, op: Bin) -> None:
         """Shift 32 bits with their sign in 64 (arsh32 is as young as the 32-bit jumps)."""

@@ -28,8 +28,16 @@ def insert_lookup(
     ``base`` gets its address; ``key`` is a slot of 4 bytes of its own. The verifier wants the
     check, although an array has all its elements.
     """
-    labels = {block.label for block in blocks}
-    found, missing = _unused(f"{place}.found", labels), _unused(f"{place}.missing", labels)
+    labels = [block.label for block in blocks]
+    found = _unused(f"{place}.found", labels)
+    leave = next(
+        (
+            block
+            for block in blocks[labels.index(place) + 1 :]
+            if not block.instrs and block.terminator == Exit(0)
+        ),
+        Block(_unused(f"{place}.missing", labels), (), Exit(0)),
+    )
     result: list[Block] = []
     for block in blocks:
         if block.label != place:
@@ -40,12 +48,12 @@ def insert_lookup(
             CallHelper(base, "bpf_map_lookup_elem", (MapRef(name), SlotRef(key))),
         )
         instrs = tuple(Instr(op, block.span) for op in ops)
-        branch = Branch(Cmp.EQ, base, 0, missing, found)
+        branch = Branch(Cmp.EQ, base, 0, leave.label, found)
         result += [Block(place, instrs, branch, block.span), replace(block, label=found)]
-    return (*result, Block(missing, (), Exit(0)))
+    return tuple(result) if leave in blocks else (*result, leave)
 
 
-def _unused(name: str, labels: set[Label]) -> Label:
+def _unused(name: str, labels: list[Label]) -> Label:
     while Label(name) in labels:
         name += "'"
     return Label(name)

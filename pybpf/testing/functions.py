@@ -7,23 +7,31 @@ change of that map, and has few enough paths for the verifier.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Literal
 
 from hypothesis import strategies as st
 
 from pybpf.compiler import ir
-from pybpf.testing.irmachine import Table
+from pybpf.testing.irmachine import Surroundings, Table, evaluate
 
 CTX_SIZE = 96
 """What a raw tracepoint's context holds at most: twelve 64-bit arguments."""
 
-TABLES = {"table": Table(8, 16), "out": Table(4, 256, array=True)}
-"""The maps the functions use."""
+TABLES = {
+    "table": Table(8, 16),
+    "out": Table(4, 256, array=True),
+    ".scratch": Table(4, 32768, array=True),
+}
+"""The maps the functions use, and the one that allocation may put slots into."""
 
 SCALARS = ("bpf_get_current_pid_tgid", "bpf_get_current_uid_gid")
 """Helpers whose results the functions use: each always returns the same during a run."""
+
+PROCESS = (77, 78, 5, 6)
+"""tgid, thread, gid and uid of the process that ``random_surroundings`` tell of."""
 
 _CLOCKS = ("bpf_ktime_get_ns", "bpf_get_prandom_u32")
 _INTERESTING = (
@@ -34,9 +42,10 @@ _INTERESTING = (
 
 
 def functions(*, values: int = 0, size: int = 30) -> st.SearchStrategy[ir.Function]:
-    """Draw functions; see ``random_function``."""
-    return st.randoms(use_true_random=False).map(
-        lambda random: random_function(random, values=values, size=size)
+    """Draw functions of up to ``size`` operations; see ``random_function``."""
+    randoms = st.integers(0, 0xFFFFFFFF).map(Random)
+    return st.builds(
+        random_function, randoms, values=st.integers(0, values), size=st.integers(0, size)
     )
 
 
@@ -54,6 +63,43 @@ def random_function(random: Random, *, values: int = 0, size: int = 30) -> ir.Fu
         generator.output(register, 8 * index % 256)
     generator.finish()
     return ir.Function("random", tuple(generator.blocks), generator.registers)
+
+
+def random_surroundings(
+    random: Random, *, byteorder: Literal["little", "big"] = "little"
+) -> Surroundings:
+    """Return a process, a context with numbers of all sizes, and empty maps for a function."""
+    sizes = [random.choice((1, 2, 4, 8)) for _ in range(CTX_SIZE // 8)]
+    numbers = [random.choice((0, 1, random.getrandbits(8 * size))) for size in sizes]
+    signs = [random.choice((1, 1, -1)) for _ in sizes]
+    ctx = b"".join(
+        (sign * number % (1 << 64)).to_bytes(8, byteorder)
+        for sign, number in zip(signs, numbers, strict=True)
+    )
+    results = {
+        "bpf_get_current_pid_tgid": PROCESS[0] << 32 | PROCESS[1],
+        "bpf_get_current_uid_gid": PROCESS[2] << 32 | PROCESS[3],
+        "bpf_ktime_get_ns": random.getrandbits(62),
+        "bpf_get_prandom_u32": random.getrandbits(32),
+    }
+    return Surroundings(ctx, TABLES, results, b"a name", byteorder)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run did: its exit value (32 bits, unsigned), and what the maps hold after it."""
+
+    exit: int
+    table: Mapping[bytes, bytes]
+    out: bytes
+
+
+def evaluate_afresh(function: ir.Function, surroundings: Surroundings) -> Outcome:
+    """Evaluate a random function, or what a pass made of it, with empty maps."""
+    around = replace(surroundings, contents={})
+    code = evaluate(function, around)
+    out = around.entries("out").get(bytes(4), bytes(TABLES["out"].value_size))
+    return Outcome(code % (1 << 32), around.entries("table"), out)
 
 
 @dataclass(slots=True)
