@@ -185,7 +185,12 @@ class MapValueAddr:
 
 @dataclass(frozen=True, slots=True)
 class CallHelper:
-    """``dst = helper(args)``; ``helper`` is the kernel's name (``bpf_map_lookup_elem``)."""
+    """``dst = helper(args)``; ``helper`` is the kernel's name (``bpf_map_lookup_elem``).
+
+    What bpf_map_update_elem and bpf_map_delete_elem return must be extended from 32 bits: before
+    Linux d7ba4cc900bf ("bpf: return long from bpf_map_ops funcs") (in v6.4) the verifier put calls
+    of functions that return int in their place, which leave the upper half of r0 undefined.
+    """
 
     dst: VReg | None
     helper: str

@@ -87,7 +87,10 @@ def _assign(state: Lowering, stmt: tast.Assign) -> None:
     into(state, stmt.value, slot, 0, size, clean=True)
     key = key_of(state, stmt.map, stmt.keys)
     b.comment(f"{stmt.map}[…] = …")
-    result = b.call("bpf_map_update_elem", ir.MapRef(stmt.map), key, slot, 0)
+    # Before Linux 6.4 map operations return an int: the upper half of r0 is not its sign.
+    result = b.extend(
+        b.call("bpf_map_update_elem", ir.MapRef(stmt.map), key, slot, 0), 32, signed=True
+    )
     full, done = b.label("full"), b.label("stored")
     b.branch(ir.Cmp.SLT, result, 0, full, done)
     b.start(full)

@@ -339,14 +339,20 @@ class _Generator:
         key, value = self._key(), self._filled_slot(16)
         flags = self._random.choice((0, 0, 1, 2))
         args = (ir.MapRef("table"), key, value, flags)
-        self._set(lambda dst: ir.CallHelper(dst, "bpf_map_update_elem", args))
+        self._status("bpf_map_update_elem", args)
         self._forget_pointers()
 
     def delete(self) -> None:
         """Remove an entry of the table."""
         args = (ir.MapRef("table"), self._key())
-        self._set(lambda dst: ir.CallHelper(dst, "bpf_map_delete_elem", args))
+        self._status("bpf_map_delete_elem", args)
         self._forget_pointers()
+
+    def _status(self, helper: str, args: tuple[ir.Argument, ...]) -> None:
+        """Change a map. Before Linux 6.4 these helpers leave but 32 bits of their result in r0."""
+        status = self._register()
+        self._add(ir.CallHelper(status, helper, args))
+        self._set(lambda dst: ir.Extend(dst, 32, signed=True, src=status))
 
     def _forget_pointers(self) -> None:
         """Use no pointer into the table any more, nor what would repeat reading it."""
