@@ -4,78 +4,97 @@ from __future__ import annotations
 
 import os
 import re
+import select
 import signal
-import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from types import TracebackType
-from typing import NoReturn, Self
+from typing import Self
 
 from pybpf.errors import KernelError
+from pybpf.kernel.fd import Fd
+from pybpf.kernel.syscall import child_start
 
 _SHELL = "/bin/sh"
-_GRACE = 2.0
-_STEP = 0.02
+_GRACE_MS = 2000
 
 
 class Child:
-    """A forked child that waits for ``release`` to run a shell command in its place.
+    """A child that waits for ``release``, then runs a shell command. Raises KernelError.
 
     A single command keeps the pid, so that a script's ``pid == $target`` is about it; what a
     pipeline or a list of commands starts are children of the shell that has the pid.
 
-    If this process ends without releasing it, it ends too, and the command is never run.
+    Where this process ends without releasing the child, the command is never run; where it ends
+    without closing it, even by SIGKILL, the command gets SIGTERM. So it does when the thread that
+    made the child ends.
     """
 
     def __init__(self, command: str) -> None:
         path, arguments = program(command)
-        held, self._release = os.pipe()
-        self.pid = os.fork()
-        if self.pid == 0:
-            _run(path, arguments, held, self._release)
-        os.close(held)
-        self._pidfd = -1
-        try:
-            self._pidfd = os.pidfd_open(self.pid)
-        except OSError as error:
-            self.close()
-            raise KernelError(error.errno or 0, "cannot watch the command") from None
+        held, release = os.pipe()
+        with Fd(held):
+            self._release = Fd(release)
+            self._watch: Fd | None = None
+            self.pid = 0
+            try:
+                shell = (_SHELL, "-c", command)
+                self.pid = child_start(held, release, signal.SIGTERM, path, arguments, shell)
+                self._watch = Fd(os.pidfd_open(self.pid))
+            except OSError as error:
+                self.close()
+                if isinstance(error, KernelError):
+                    raise
+                raise KernelError(error.errno or 0, "cannot watch the command") from None
 
     def fileno(self) -> int:
         """Return a descriptor that polls readable once the child has ended (Linux 5.3)."""
-        return self._pidfd
+        assert self._watch is not None
+        return self._watch.fileno()
 
     def release(self) -> None:
         """Let the command run."""
-        if self._release >= 0:
-            os.write(self._release, b"!")
-            os.close(self._release)
-            self._release = -1
+        if not self._release.closed:
+            # The child may have been killed while it waited.
+            with suppress(BrokenPipeError):
+                os.write(self._release.fileno(), b"!")
+            self._release.close()
 
     def close(self) -> None:
-        """End the child if it is still there, and reap it."""
-        if self._release >= 0:
-            os.close(self._release)
-            self._release = -1
-        if self.pid > 0:
+        """End the child, and what it started, if it is still there; and reap it."""
+        self._release.close()
+        if self.pid:
             self._end()
             self.pid = 0
-        if self._pidfd >= 0:
-            os.close(self._pidfd)
-            self._pidfd = -1
+        if self._watch is not None:
+            self._watch.close()
 
     def _end(self) -> None:
         """Ask the child to end, wait a moment, then insist."""
-        for number in (0, signal.SIGTERM, signal.SIGKILL):
-            if number:
-                os.kill(self.pid, number)
-            until = time.monotonic() + (_GRACE if number else 0)
-            while True:
-                flags = 0 if number == signal.SIGKILL else os.WNOHANG
-                if os.waitpid(self.pid, flags)[0]:
-                    return
-                if time.monotonic() >= until:
-                    break
-                time.sleep(_STEP)
+        if not self._reaped():
+            self._send(signal.SIGTERM)
+            self._wait(_GRACE_MS)
+        if not self._reaped():
+            self._send(signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+
+    def _reaped(self) -> bool:
+        try:
+            return os.waitpid(self.pid, os.WNOHANG)[0] != 0
+        except ChildProcessError:  # somebody else in this process waits for all children
+            return True
+
+    def _send(self, number: int) -> None:
+        # The child first, lest a shell goes on to its next command.
+        for pid in (self.pid, *descendants(self.pid)):
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+
+    def _wait(self, milliseconds: int) -> None:
+        if self._watch is not None:
+            poll = select.poll()
+            poll.register(self._watch.fileno(), select.POLLIN)
+            poll.poll(milliseconds)
 
     def __enter__(self) -> Self:
         return self
@@ -89,20 +108,25 @@ class Child:
         self.close()
 
 
-def _run(path: str, arguments: Sequence[str], held: int, release: int) -> NoReturn:
-    """Be the child: wait for the go-ahead, then become the program; never return."""
-    try:
-        os.close(release)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
-            signal.signal(number, signal.SIG_DFL)
-        if os.read(held, 1):
-            os.execv(path, arguments)  # noqa: S606 - starting a process is what it is for
-    finally:
-        os._exit(127)
+def descendants(pid: int) -> Iterator[int]:
+    """Yield the children of a process, theirs, and so on, as far as the kernel tells.
+
+    Source: /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN).
+    """
+    children: list[int] = []
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - pathlib is slow to import
+            with open(f"/proc/{pid}/task/{thread}/children") as file:  # noqa: PTH123 - as above
+                children += map(int, file.read().split())
+    for child in children:
+        yield child
+        yield from descendants(child)
 
 
 _OPERATORS = "();|&\n"
 _PLAIN = re.compile(r"[\w./,:=+@%^ \t-]*")
+# What a shell does itself although there are programs of these names: it may do it differently.
+_BUILT_IN = frozenset({"[", "echo", "false", "kill", "printf", "pwd", "test", "true"})
 
 
 def program(command: str) -> tuple[str, Sequence[str]]:
@@ -124,7 +148,9 @@ def program(command: str) -> tuple[str, Sequence[str]]:
         return whole
     if not words or any(word and set(word) <= set(_OPERATORS) for word in words):
         return whole
-    path = None if "=" in words[0] or "`" in plain or "$(" in plain else shutil.which(words[0])
+    if words[0] in _BUILT_IN or "=" in words[0] or "`" in plain or "$(" in plain:
+        return whole
+    path = shutil.which(words[0])
     if path is None:
         return whole
     if _PLAIN.fullmatch(command):

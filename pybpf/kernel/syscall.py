@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _HINTS = {
     errno.EPERM: ("this needs root, or the capabilities CAP_BPF and CAP_PERFMON",),
+    errno.EMFILE: ("too many files are open for this process's limit: see `ulimit -n`",),
     errno.ENOSYS: ("this kernel was built without the system call (CONFIG_BPF_SYSCALL)",),
 }
 
@@ -359,3 +360,25 @@ def mount_detached(fstype: str) -> Fd:
     Linux 5.2, and CAP_SYS_ADMIN.
     """
     return Fd(check(lib.mount_detached(fstype.encode()), f"cannot mount {fstype}"))
+
+
+# Processes
+
+
+def child_start(
+    held: int,
+    release: int,
+    death_signal: int,
+    path: str,
+    arguments: Sequence[str],
+    otherwise: Sequence[str],
+) -> int:
+    """Fork a child that becomes a program once a byte arrives at the pipe ``held``; return its pid.
+
+    Where ``path`` cannot be executed it becomes ``otherwise[0]``; without a byte, at the pipe's
+    end, it exits with 127. It gets ``death_signal`` when the calling thread ends.
+    """
+    kept = [[ffi.new("char[]", os.fsencode(a)) for a in words] for words in (arguments, otherwise)]
+    argv, others = (ffi.new("char *[]", [*words, ffi.NULL]) for words in kept)
+    pid = lib.child_start(held, release, death_signal, os.fsencode(path), argv, others)
+    return check(pid, "cannot fork a process for the command")
