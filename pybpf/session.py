@@ -11,15 +11,17 @@ import os
 import select
 import signal
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType, TracebackType
 from typing import Self
 
 from pybpf.events.decode import Decoder
 from pybpf.kernel.attach import Attachments, Skipped
 from pybpf.kernel.child import Child
+from pybpf.kernel.limits import room_for_files
 from pybpf.kernel.loader import Loaded
 from pybpf.rows import ExitRow, LostRow, Row
 from pybpf.script import CompiledScript, Provider
@@ -27,11 +29,17 @@ from pybpf.target.target import Target
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _BUFFER = 1 << 20
+# How long programs that were running when they were detached may take for their records.
+_PATIENCE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Why a run ended: by ``exit(code)``, a signal, the child's end, lost records, or not yet."""
+    """Why a run ended: ``exit(code)``, a signal or the child's end.
+
+    ``lost`` counts the records that were lost where that matters (``strict``); it may be the only
+    reason.
+    """
 
     code: int | None = None
     signal: int | None = None
@@ -60,31 +68,38 @@ class Session:
     ) -> None:
         self.script = script
         self.ending: Ending | None = None
-        self._strict = strict
         self._target = target
         self._child = child
-        self._buffer_size = buffer_size
+        self._strict = strict
         self._catch_signals = catch_signals
+        self._buffer_size = buffer_size
         self._before_wait = before_wait
-        self._stack = ExitStack()
         self._attachments = Attachments(target)
+        self._stack = ExitStack()
+        self._early: deque[Row] = deque()
+        self._records: Iterator[bytes | memoryview] = iter(())
+        self._signal: tuple[int, float] | None = None
+        self._exit: int | None = None
+        self._end_exit: int | None = None
         self._finished = False
-        self._end_code: int | None = None
 
     def __enter__(self) -> Self:
-        """Load and attach everything, run BEGIN, release the child; raises KernelError."""
-        try:
-            self._poll = self._stack.enter_context(select.epoll())
+        """Load everything, run BEGIN, attach, release the child; raises KernelError.
+
+        Where BEGIN has called exit(), nothing is attached and the child never runs.
+        """
+        with ExitStack() as stack:
+            self._poll = stack.enter_context(select.epoll())
             if self._catch_signals:
-                self._catch()
-            self._loaded = Loaded(self.script, buffer_size=self._buffer_size)
-            self._stack.callback(self._loaded.close)
-            self._stack.callback(self._attachments.close)
-            self._decoder = Decoder(self.script, self._loaded)
+                self._catch(stack)
+            stack.enter_context(room_for_files(_files(self.script)))
+            self._loaded = stack.enter_context(Loaded(self.script, buffer_size=self._buffer_size))
+            stack.callback(self._attachments.close)
+            self._decoder = Decoder(
+                self.script, self._loaded, byteorder=self._target.arch.byteorder
+            )
             self._start()
-        except BaseException:
-            self._stack.close()
-            raise
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(
@@ -111,116 +126,148 @@ class Session:
 
     def _start(self) -> None:
         """Open and load everything that may be refused, before anything runs."""
-        loaded, attachments = self._loaded, self._attachments
-        ready = []
-        for probe in self.script.probes:
-            multi = attachments.wants_multi(probe)
-            # Loading now shows a refusal before BEGIN has run.
-            prog = loaded.program(probe, multi=multi)
-            ready.append(attachments.open(probe, lambda prog=prog: prog))  # type: ignore[misc]
-        if loaded.ring is not None:
-            self._poll.register(loaded.ring.fileno(), select.EPOLLIN)
+        attachments = self._attachments
+        steps = [
+            attachments.open(
+                probe, self._loaded.program(probe, multi=attachments.wants_multi(probe))
+            )
+            for probe in self.script.probes
+        ]
+        if self._loaded.ring is not None:
+            self._poll.register(self._loaded.ring.fileno(), select.EPOLLIN)
         if self._child is not None:
             self._poll.register(self._child.fileno(), select.EPOLLIN)
-        self._run(Provider.BEGIN)
-        for attach in ready:
+        self._early.extend(self._fire(Provider.BEGIN))
+        if self._exit is not None:
+            return
+        for attach in steps:
             attach()
         if self._child is not None:
             self._child.release()
 
-    def _run(self, provider: Provider) -> None:
-        for probe in self.script.probes:
-            if probe.provider is provider:
-                self._loaded.program(probe).test_run()
-
-    def _catch(self) -> None:
-        """Turn signals into something to poll for; restore what was there at the end."""
-        self._signals, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._stack.callback(os.close, self._signals)
-        self._stack.callback(os.close, write)
-        self._stack.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(write))
+    def _catch(self, stack: ExitStack) -> None:
+        """Let signals end the run; restore what was there at the end."""
+        wake, write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        stack.callback(os.close, wake)
+        stack.callback(os.close, write)
+        stack.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(write))
         for number in _SIGNALS:
-            self._stack.callback(signal.signal, number, signal.signal(number, _note))
-        self._poll.register(self._signals, select.EPOLLIN)
+            stack.callback(signal.signal, number, signal.signal(number, self._note))
+        self._poll.register(wake, select.EPOLLIN)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        """Note the first signal; whoever sends another a while later does not want to wait.
+
+        At once they come in pairs: timeout(1) signals its child, and then the whole group.
+        """
+        now = time.monotonic()
+        if self._signal is None:
+            self._signal = number, now
+        elif now - self._signal[1] > 1:
+            raise KeyboardInterrupt
 
     def rows(self, timeout: float | None = None) -> Iterator[Row]:
         """Yield rows as they come, until the run ends or ``timeout`` seconds have passed.
 
-        After the end of the run, ``ending`` says why; ``finish`` yields the rest.
+        After the end of the run, ``ending`` says why; ``finish`` yields the rest. May be abandoned
+        at any row, and called again for the next.
         """
         until = None if timeout is None else time.monotonic() + timeout
+        while self._early:
+            yield self._early.popleft()
         while self.ending is None:
-            left = None if until is None else max(0.0, until - time.monotonic())
             if self._before_wait is not None:
                 self._before_wait()
-            events = self._poll.poll(left)
-            child_ended = signalled = False
-            for fd, _ in events:
-                child_ended |= self._child is not None and fd == self._child.fileno()
-                signalled |= self._catch_signals and fd == self._signals
+            left = None if until is None else max(0.0, until - time.monotonic())
+            ended = self._exit is None and self._wait(left)
             # What was sent before the child ended is in the ring by now.
             yield from self._drain()
-            if self.ending is None:
-                self._decide(child_ended=child_ended, signalled=signalled)
+            self.ending = self._why_end(child_ended=ended)
             if until is not None and time.monotonic() >= until:
                 return
 
-    def _decide(self, *, child_ended: bool, signalled: bool) -> None:
-        if signalled:
-            numbers = os.read(self._signals, 64)
-            self.ending = Ending(signal=numbers[0])
-        elif child_ended:
-            self.ending = Ending(child=True)
-        elif self._strict and (lost := self._loaded.lost() + self._ring_lost()):
-            self.ending = Ending(lost=lost)
+    def _wait(self, timeout: float | None) -> bool:
+        """Wait until there is something to do; return whether the child has ended."""
+        ready = [fd for fd, _ in self._poll.poll(timeout)]
+        return self._child is not None and self._child.fileno() in ready
 
-    def _ring_lost(self) -> int:
-        return self._loaded.ring.lost if self._loaded.ring is not None else 0
+    def _why_end(self, *, child_ended: bool) -> Ending | None:
+        lost = self._lost() if self._strict else 0
+        if self._exit is not None:
+            return Ending(code=self._exit, lost=lost)
+        if self._signal is not None:
+            return Ending(signal=self._signal[0], lost=lost)
+        return Ending(child=child_ended, lost=lost) if child_ended or lost else None
+
+    def _lost(self) -> int:
+        return self._loaded.lost() + self._dropped()
+
+    def _dropped(self) -> int:
+        """Return how many records the ring itself lost."""
+        return 0 if self._loaded.ring is None else self._loaded.ring.lost
 
     def _drain(self) -> Iterator[Row]:
-        """Yield the rows in the ring; nothing after an ``exit``, which ends the run."""
+        """Yield the rows of what is in the ring, until a signal; up to an exit(), and that too.
+
+        After an exit() nothing is yielded any more, but maps are still cleared.
+        """
         ring = self._loaded.ring
         if ring is None:
             return
-        decode = self._decoder.decode
-        for record in ring.drain():
-            row = decode(record)
-            if self.ending is not None and self.ending.code is not None:
-                continue
-            if isinstance(row, ExitRow):
-                self.ending = Ending(code=row.code)
-            elif row is not None:
-                yield row
+        # What a caller who went away in the middle has left comes first.
+        for records in (self._records, ring.drain()):
+            self._records = records
+            for record in records:
+                row = self._decoder.decode(record)
+                if row is not None and self._exit is None:
+                    if isinstance(row, ExitRow):
+                        self._exit = row.code
+                    yield row
+                if self._signal is not None and not self._finished:
+                    return
+
+    def _fire(self, provider: Provider) -> Iterator[Row]:
+        """Run the BEGIN or the END probes, and yield their rows."""
+        for probe in self.script.probes:
+            if probe.provider is provider:
+                self._loaded.program(probe).test_run()
+                yield from self._drain()
 
     def finish(self) -> Iterator[Row]:
-        """End the run: detach, drain, run END; yield its rows, then the maps and what was lost."""
+        """End the run: detach, drain, run END; yield its rows, then the maps and what was lost.
+
+        An exit() in END sets the status, unless there was one before.
+        """
         if self._finished:
             return
         self._finished = True
-        self._attachments.close()
-        yield from self._drain()
-        self._run(Provider.END)
-        yield from self._drain_end()
+        self._attachments.detach()
+        while self._early:
+            yield self._early.popleft()
+        yield from self._drain_rest()
+        before, self._exit = self._exit, None
+        for row in self._fire(Provider.END):
+            if before is None or not isinstance(row, ExitRow):
+                yield row
+        self._end_exit = self._exit
         yield from self._decoder.map_rows()
+        if self._strict and self.ending is not None:
+            self.ending = replace(self.ending, lost=self._lost())
         yield from self.lost_rows()
 
-    def _drain_end(self) -> Iterator[Row]:
-        """Yield what END sent; its exit status counts unless the script had set one before."""
+    def _drain_rest(self) -> Iterator[Row]:
+        """Drain until no record is being written: programs still run for a moment when detached."""
         ring = self._loaded.ring
-        if ring is None:
-            return
-        for record in ring.drain():
-            row = self._decoder.decode(record)
-            if isinstance(row, ExitRow):
-                if self._end_code is None:
-                    self._end_code = row.code
-            elif row is not None and self._end_code is None:
-                yield row
+        until = time.monotonic() + _PATIENCE
+        yield from self._drain()
+        while ring is not None and ring.used and time.monotonic() < until:
+            time.sleep(0.001)
+            yield from self._drain()
 
     def lost_rows(self) -> tuple[LostRow, ...]:
         """Return what was lost so far: records, and updates by map."""
         rows = self._decoder.lost_rows()
-        dropped = self._ring_lost()
+        dropped = self._dropped()
         if not dropped:
             return rows
         records = sum(r.records for r in rows if r.map is None) + dropped
@@ -228,16 +275,20 @@ class Session:
 
     @property
     def status(self) -> int:
-        """The exit status that the run means, as ply's: 1 after SIGINT or lost records."""
+        """The exit status that the run means: the script's own, else 1 after SIGINT, as in ply.
+
+        128 + number after other signals, as shells say. Success with lost records is none.
+        """
         ending = self.ending or Ending()
-        if ending.code is not None:
-            return ending.code
         if ending.signal is not None and ending.signal != signal.SIGINT:
             return 128 + ending.signal
-        if self._end_code is not None:
-            return self._end_code
-        return 1 if ending.signal is not None or ending.lost else 0
+        code = ending.code if ending.code is not None else self._end_exit
+        if code is None:
+            code = 0 if ending.signal is None else 1
+        return code or (1 if ending.lost else 0)
 
 
-def _note(_signal: int, _frame: FrameType | None) -> None:
-    """Do nothing: the descriptor that signals wake up says it all."""
+def _files(script: CompiledScript) -> int:
+    """Return how many files a run may have open: maps, programs with BTF, events with links."""
+    places = sum(max(1, len(probe.functions)) for probe in script.probes)
+    return len(script.maps) + 2 * len(script.probes) + 2 * places

@@ -6,16 +6,76 @@ import re
 import shutil
 import struct
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from pybpf.errors import PybpfError
+from pybpf.errors import KernelError, PybpfError
 from pybpf.target.snapshot import SnapshotTarget
 
 TARGETS = Path(__file__).parent / "data" / "targets"
 
 _EM_BPF = 247
+
+
+def why_no_bpf():
+    """Return why tests marked ``kernel`` cannot run here, or None."""
+    try:
+        from pybpf.kernel import features
+    except KernelError as error:  # the extension was not built
+        return error
+    return features.why_unavailable()
+
+
+def pytest_collection_modifyitems(items):
+    """Skip tests marked ``kernel`` where no kernel lets us, and say why."""
+    marked = [item for item in items if item.get_closest_marker("kernel")]
+    if marked and (error := why_no_bpf()):
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason=f"no BPF here: {error}"))
+
+
+_OBJECT_ID = re.compile(r"^(prog|map|link)_id:\s+([0-9]+)$", re.MULTILINE)
+
+
+@pytest.fixture
+def objects_of():
+    """Return a function: a process in, the BPF objects that its files hold out, as (kind, id)."""
+
+    def objects(pid: int | str = "self") -> set[tuple[str, int]]:
+        found = set()
+        for file in Path(f"/proc/{pid}/fdinfo").iterdir():
+            try:
+                found |= {(kind, int(n)) for kind, n in _OBJECT_ID.findall(file.read_text())}
+            except OSError:  # closed in the meantime
+                continue
+        return found
+
+    return objects
+
+
+@pytest.fixture
+def gone():
+    """Return a function: whether the kernel has freed BPF objects, which takes it a moment."""
+    from pybpf.kernel import syscall
+
+    def alive(kind: str, number: int) -> bool:
+        try:
+            syscall.object_by_id(syscall.Kind[kind.upper()], number).close()
+        except KernelError:
+            return False
+        return True
+
+    def check(objects: set[tuple[str, int]]) -> bool:
+        until = time.monotonic() + 10
+        while left := {each for each in objects if alive(*each)}:
+            if time.monotonic() > until:
+                pytest.fail(f"still there: {sorted(left)}")
+            time.sleep(0.01)
+        return True
+
+    return check
 
 
 @pytest.fixture(scope="session")

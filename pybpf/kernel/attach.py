@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 
-from pybpf.errors import KernelError
+from pybpf.errors import KernelError, TargetError
 from pybpf.kernel import features, syscall
 from pybpf.kernel.fd import Fd
 from pybpf.kernel.maps import online_cpus
@@ -22,10 +21,11 @@ from pybpf.target.target import Target
 
 _SOFTWARE, _TRACEPOINT = 1, 2  # PERF_TYPE_SOFTWARE, PERF_TYPE_TRACEPOINT
 _CPU_CLOCK = 0  # PERF_COUNT_SW_CPU_CLOCK
-_NO_KPROBES = (
-    "this kernel has no kprobes for perf (CONFIG_KPROBE_EVENTS)",
-    "tracepoints need no kprobes: `pybpf list` shows them",
-)
+_KPROBE_OPTIONS = ("CONFIG_KPROBES", "CONFIG_KPROBE_EVENTS")
+# Refusals that would be the same for any other function.
+_GENERAL = {errno.EPERM, errno.EACCES, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
+# So many files are closed one after the other; else so many threads do it.
+_FEW, _CLOSERS = 4, 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,84 +42,127 @@ class Attachments:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._stack = ExitStack()
+        self._events: list[Fd] = []
+        self._links: list[Fd] = []
         self.skipped: list[Skipped] = []
 
     def wants_multi(self, probe: ProbeSpec) -> bool:
         """Whether the probe is attached by one link to many functions."""
         return probe.glob and bool(probe.functions) and features.kprobe_multi()
 
-    def open(self, probe: ProbeSpec, program: Callable[[], Prog]) -> Callable[[], None]:
-        """Open the events of a probe; the program runs only after calling what this returns.
+    def open(self, probe: ProbeSpec, prog: Prog) -> Callable[[], None]:
+        """Open the events of a probe; the program runs only once what this returns is called.
 
         Raises KernelError for places that do not exist. A glob's bad places are skipped.
         """
         match probe.provider:
             case Provider.TRACEPOINT:
                 number = self._target.event_format(probe.tracepoint).id
-                return self._event(syscall.perf_open(_TRACEPOINT, number, cpu=0), program)
+                return self._event(syscall.perf_open(_TRACEPOINT, number, cpu=_some_cpu()), prog)
             case Provider.KPROBE | Provider.KRETPROBE:
-                return self._open_functions(probe, program)
+                if self.wants_multi(probe):
+                    return lambda: self._attach_many(probe, prog)
+                return self._functions(probe, prog)
             case Provider.INTERVAL:
-                cpus = online_cpus()[:1]
-                return self._timer(cpus, probe.period, program)
+                return self._timer((_some_cpu(),), probe.period, prog)
             case Provider.PROFILE:
                 cpus = online_cpus() if probe.cpu is None else (probe.cpu,)
-                return self._timer(cpus, 10**9 // probe.frequency, program)
+                return self._timer(cpus, 10**9 // probe.frequency, prog)
             case Provider.BEGIN | Provider.END:
                 return lambda: None
 
-    def _event(self, event: Fd, program: Callable[[], Prog]) -> Callable[[], None]:
-        self._stack.enter_context(event)
+    def detach(self) -> None:
+        """Let no program run any more, and wait for those that do."""
+        _close(self._links)
+        # Where closing a link does not wait for running programs, closing an event does.
+        _close(self._events[-1:])
+
+    def close(self) -> None:
+        """Detach everything, and close the events."""
+        _close(self._links)
+        _close(self._events)
+
+    def _event(self, event: Fd, prog: Prog) -> Callable[[], None]:
+        self._events.append(event)
 
         def attach() -> None:
-            if features.perf_link():
-                self._stack.enter_context(syscall.link_perf_event(program(), event))
-            else:
-                syscall.perf_set_bpf(event, program())
+            try:
+                self._links.append(syscall.link_perf_event(prog, event))
+            except KernelError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+                # Linux before 5.15: the program is attached as long as the event is open.
+                syscall.perf_set_bpf(event, prog)
+                self._links.append(event)
             syscall.perf_enable(event)
 
         return attach
 
-    def _timer(
-        self, cpus: Sequence[int], period: int, program: Callable[[], Prog]
-    ) -> Callable[[], None]:
-        ready = [
-            self._event(syscall.perf_open(_SOFTWARE, _CPU_CLOCK, period=period, cpu=cpu), program)
-            for cpu in cpus
-        ]
-        return lambda: _all(ready)
+    def _timer(self, cpus: Sequence[int], period: int, prog: Prog) -> Callable[[], None]:
+        return _all(
+            [
+                self._event(syscall.perf_open(_SOFTWARE, _CPU_CLOCK, period=period, cpu=cpu), prog)
+                for cpu in cpus
+            ]
+        )
 
-    def _open_functions(self, probe: ProbeSpec, program: Callable[[], Prog]) -> Callable[[], None]:
-        on_return = probe.provider is Provider.KRETPROBE
-        if self.wants_multi(probe):
-            names = [place.symbol for place in probe.functions]
-            return lambda: self._attach_many(probe, names, program(), on_return=on_return)
-        ready = []
-        for place in probe.functions:
-            try:
-                event = self._open_function(place, on_return=on_return)
-            except KernelError as error:
-                if not probe.glob or error.errno in {errno.EPERM, errno.EACCES, errno.EMFILE}:
-                    raise
-                self.skipped.append(Skipped(probe.spec, place.symbol, error.strerror or ""))
-                continue
-            ready.append(self._event(event, program))
-        if not ready:
-            raise KernelError(errno.ENOENT, f"none of the functions of {probe.spec} can be probed")
-        return lambda: _all(ready)
-
-    def _open_function(self, place: KernelFunction, *, on_return: bool) -> Fd:
+    def _functions(self, probe: ProbeSpec, prog: Prog) -> Callable[[], None]:
+        """Open a perf event for each function."""
         pmu = features.pmu("kprobe")
         if pmu is None:
-            raise KernelError(errno.EOPNOTSUPP, f"cannot probe {place.symbol}", hints=_NO_KPROBES)
-        config = pmu.bits.get("retprobe", 1) if on_return else 0
-        try:
-            return syscall.perf_open_probe(
-                pmu.type, config, place.symbol or None, place.offset, cpu=0
-            )
-        except KernelError as error:
-            raise self._explained(error, place) from None
+            raise _no_kprobes(probe)
+        config = pmu.bits.get("retprobe", 1) if probe.provider is Provider.KRETPROBE else 0
+        steps = []
+        for place in probe.functions:
+            try:
+                event = syscall.perf_open_probe(
+                    pmu.type, config, place.symbol or None, place.offset, cpu=_some_cpu()
+                )
+            except KernelError as error:
+                if not probe.glob or error.errno in _GENERAL:
+                    raise self._explained(error, place) from None
+                self._skip(probe, place.symbol, error)
+            else:
+                steps.append(self._event(event, prog))
+        if not steps:
+            raise self._none_left(probe)
+        return _all(steps)
+
+    def _attach_many(self, probe: ProbeSpec, prog: Prog) -> None:
+        """Attach to many functions by as few links as possible: a list that is refused is halved.
+
+        One unprobeable function makes the kernel refuse the whole list.
+        """
+        waiting = [[place.symbol for place in probe.functions]]
+        attached = 0
+        while waiting:
+            names = waiting.pop()
+            try:
+                link = syscall.link_kprobe_multi(
+                    prog, names, on_return=probe.provider is Provider.KRETPROBE
+                )
+            except KernelError as error:
+                if error.errno in _GENERAL:
+                    raise
+                if len(names) == 1:
+                    self._skip(probe, names[0], error)
+                else:
+                    middle = len(names) // 2
+                    waiting += [names[middle:], names[:middle]]
+            else:
+                self._links.append(link)
+                attached += len(names)
+        if not attached:
+            raise self._none_left(probe)
+
+    def _skip(self, probe: ProbeSpec, function: str, error: KernelError) -> None:
+        self.skipped.append(Skipped(probe.spec, function, error.strerror or ""))
+
+    def _none_left(self, probe: ProbeSpec) -> KernelError:
+        reasons = {one.reason for one in self.skipped if one.probe == probe.spec}
+        hints = (f"the kernel said: {', '.join(sorted(reasons))}",)
+        action = f"cannot probe any of the functions that {probe.spec} stands for"
+        return KernelError(errno.ENOENT, action, hints=hints)
 
     def _explained(self, error: KernelError, place: KernelFunction) -> KernelError:
         where = place.symbol or f"address {place.offset:#x}"
@@ -127,8 +170,7 @@ class Attachments:
         hints = error.hints
         match error.errno:
             case errno.ENOENT if place.symbol:
-                names = {name for _, name in self._symbols()}
-                hints = (f"there is no such function{did_you_mean(place.symbol, names)}",)
+                hints = (f"there is no such function{self._similar(place.symbol)}",)
             case errno.EADDRNOTAVAIL:
                 hints = ("the name stands for several functions: give an address instead",)
             case errno.EILSEQ:
@@ -139,44 +181,51 @@ class Attachments:
                 pass
         return KernelError(error.errno or errno.EINVAL, f"cannot probe {where}", hints=hints)
 
-    def _symbols(self) -> list[tuple[int, str]]:
+    def _similar(self, name: str) -> str:
         try:
-            return list(self._target.symbols)  # type: ignore[call-overload, no-any-return]
-        except Exception:  # noqa: BLE001 - advice is not worth an error of its own
-            return []
-
-    def _attach_many(
-        self, probe: ProbeSpec, names: list[str], prog: Prog, *, on_return: bool
-    ) -> None:
-        """Attach to many functions by as few links as possible: a list that is refused is halved.
-
-        One unprobeable function makes the kernel refuse the whole list.
-        """
-        waiting = [names]
-        attached = 0
-        while waiting:
-            part = waiting.pop()
-            try:
-                link = syscall.link_kprobe_multi(prog, part, on_return=on_return)
-            except KernelError as error:
-                if error.errno in {errno.EPERM, errno.EACCES, errno.EMFILE, errno.ENOMEM}:
-                    raise
-                if len(part) == 1:
-                    self.skipped.append(Skipped(probe.spec, part[0], error.strerror or ""))
-                else:
-                    middle = len(part) // 2
-                    waiting += [part[middle:], part[:middle]]
-            else:
-                self._stack.enter_context(link)
-                attached += len(part)
-        if not attached:
-            raise KernelError(errno.ENOENT, f"none of the functions of {probe.spec} can be probed")
-
-    def close(self) -> None:
-        """Detach everything, the latest first."""
-        self._stack.close()
+            return did_you_mean(name, self._target.functions())
+        except TargetError:
+            return ""
 
 
-def _all(steps: Sequence[Callable[[], None]]) -> None:
-    for step in steps:
-        step()
+def _some_cpu() -> int:
+    """Return the CPU for what belongs to none: perf events want one, as programs run on all."""
+    return online_cpus()[0]
+
+
+def _close(files: Sequence[Fd]) -> None:
+    """Close files, many at a time: most wait for an RCU grace period, but it may be the same."""
+    if len(files) <= _FEW:
+        for file in files:
+            file.close()
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_CLOSERS) as pool:
+        for _ in pool.map(Fd.close, files):
+            pass
+
+
+def _all(steps: Sequence[Callable[[], None]]) -> Callable[[], None]:
+    def attach() -> None:
+        for step in steps:
+            step()
+
+    return attach
+
+
+def _no_kprobes(probe: ProbeSpec) -> KernelError:
+    """Say which build options are missing, where the kernel tells."""
+    config = features.config()
+    missing = [option for option in _KPROBE_OPTIONS if option not in config]
+    if not config:
+        reason = f"this kernel has no kprobes ({' or '.join(_KPROBE_OPTIONS)} is missing)"
+    elif missing:
+        reason = f"this kernel was built without {' and '.join(missing)}"
+    else:
+        reason = "this kernel has no kprobe events for perf (Linux 4.17)"
+    return KernelError(
+        errno.EOPNOTSUPP,
+        f"cannot attach {probe.spec}",
+        hints=(reason, "tracepoints need no kprobes: `pybpf list 'tracepoint:*'` shows them"),
+    )

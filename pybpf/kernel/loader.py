@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import struct
+import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
 
 from pybpf.errors import KernelError
 from pybpf.isa.abi import AttachType, MapType
+from pybpf.isa.encoding import encode
 from pybpf.isa.insn import Insn, Program
 from pybpf.isa.table import Form
 from pybpf.kernel import programs
@@ -73,7 +77,7 @@ class Loaded:
             debug = _debug_info(probe.program, name, stack)
             try:
                 return programs.load(
-                    bytes(program),
+                    encode(program, sys.byteorder),
                     program.prog_type,
                     name,
                     licence=program.licence,
@@ -117,14 +121,25 @@ class Loaded:
         """Return how many records were lost so far for want of room."""
         for spec in self.script.maps:
             if spec.role is MapRole.LOST:
-                value = self.maps[spec.name].lookup(bytes(4))
-                return int.from_bytes(value[0][:8], "little") if value else 0
+                values = self.maps[spec.name].lookup(bytes(4)) or ()
+                return sum(int.from_bytes(value[:8], sys.byteorder) for value in values)
         return 0
 
     def close(self) -> None:
         """Free everything; programs that are attached elsewhere stay."""
         self._programs.clear()
         self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
 
 
 def _create(spec: MapSpec) -> Map:

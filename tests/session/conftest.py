@@ -1,0 +1,127 @@
+"""Run scripts on this kernel in the test's own process; afterwards nothing may be left of them."""
+
+import os
+import sys
+import threading
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+
+@dataclass
+class Result:
+    """A run that is over. ``printed`` is its text without maps, ``maps`` are plain dicts."""
+
+    rows: list
+    printed: str
+    maps: dict
+    status: int
+    ending: object
+    lost: dict
+    misses: int
+
+
+def open_files():
+    return sorted(str(p.readlink()) for p in Path("/proc/self/fd").iterdir() if p.is_symlink())
+
+
+def kernel_mounts():
+    text = Path("/proc/self/mounts").read_text()
+    return [line for line in text.splitlines() if line.split()[2] in {"tracefs", "debugfs", "bpf"}]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left():
+    before = open_files(), kernel_mounts(), threading.active_count()
+    yield
+    assert (open_files(), kernel_mounts(), threading.active_count()) == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.fixture
+def run(objects_of, gone):
+    """Return a function that runs a script to its end, and checks that it takes all with it."""
+    from pybpf.compiler.pipeline import Options, compile_script
+    from pybpf.kernel.child import Child
+    from pybpf.kernel.live import LiveTarget
+    from pybpf.output import jsonl
+    from pybpf.output.text import render
+    from pybpf.output.values import Style
+    from pybpf.rows import LostRow, MapRow
+    from pybpf.session import Session
+    from pybpf.target.symbols import SymbolTable
+
+    style = Style(SymbolTable())
+
+    def plain(row):
+        parts = [
+            [jsonl.plain(k, t, style) for k, t in zip(key, row.keys, strict=True)]
+            for key, _ in row.entries
+        ]
+        values = [jsonl.plain(value, row.value, style) for _, value in row.entries]
+        keys = [part[0] if len(part) == 1 else tuple(part) for part in parts]
+        return dict(zip(keys, values, strict=True))
+
+    def run(text, command=None, *, strict=False, timeout=30, environment=(), **sizes):
+        environment = dict(environment)
+        options = Options(**sizes)
+        with ExitStack() as stack:
+            child = None
+            if command is not None:
+                child = stack.enter_context(Child(command))
+                environment["target"] = str(child.pid)
+            target = LiveTarget(environment)
+            script = compile_script(text, target, options)
+            session = stack.enter_context(
+                Session(script, target, child=child, strict=strict, buffer_size=options.buffer_size)
+            )
+            objects = objects_of()
+            assert {kind for kind, _ in objects} >= {"prog"}
+            rows = list(session.rows(timeout))
+            rows += session.finish()
+            misses = session.recursion_misses()
+        assert gone(objects)
+        own = [row for row in rows if not isinstance(row, MapRow | LostRow)]
+        return Result(
+            rows,
+            "".join(render(row, SymbolTable()) for row in own),
+            {row.name: plain(row) for row in rows if isinstance(row, MapRow)},
+            session.status,
+            session.ending,
+            {row.map: row.records for row in rows if isinstance(row, LostRow)},
+            misses,
+        )
+
+    return run
+
+
+HAMMER = """
+import os, sys, time
+with open("/proc/self/comm", "w") as file:
+    file.write("hammer")
+for _ in range(int(sys.argv[1])):
+    if os.fork() == 0:
+        getppid = os.getppid
+        for _ in range(int(sys.argv[2])):
+            getppid()
+            if len(sys.argv) > 3:
+                time.sleep(float(sys.argv[3]))
+        os._exit(0)
+for _ in range(int(sys.argv[1])):
+    os.wait()
+"""
+
+
+@pytest.fixture
+def hammer(tmp_path):
+    """Return a function: a command for ``-c``, whose processes call getppid so many times each.
+
+    They may rest after each call, for some seconds. The processes are called "hammer"; the command
+    itself calls it never.
+    """
+    path = tmp_path / "hammer.py"
+    path.write_text(HAMMER)
+    return lambda *numbers: f"{sys.executable} -I -S {path} {' '.join(map(str, numbers))}"
