@@ -103,10 +103,17 @@ class Builder:
         self._end(ir.Goto(label))
 
     def branch(
-        self, cmp: ir.Cmp, left: ir.VReg, right: ir.Operand, then: ir.Label, otherwise: ir.Label
+        self,
+        cmp: ir.Cmp,
+        left: ir.VReg,
+        right: ir.Operand,
+        then: ir.Label,
+        otherwise: ir.Label,
+        *,
+        width: int = 64,
     ) -> None:
-        """End the block with a two-way branch on a 64-bit comparison."""
-        self._end(ir.Branch(cmp, left, right, then, otherwise))
+        """End the block with a two-way branch on a comparison of ``width`` bits."""
+        self._end(ir.Branch(cmp, left, right, then, otherwise, width))
 
     def leave(self) -> None:
         """End the block: the program is done."""

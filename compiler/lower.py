@@ -11,7 +11,7 @@ from pybpf.compiler.builder import Builder
 from pybpf.compiler.lowering.memory import into, key_of
 from pybpf.compiler.lowering.state import Lowering
 from pybpf.compiler.lowering.values import branch, scalar
-from pybpf.compiler.runtime import NOEXIST, ZERO, count_failure, reserve, submit
+from pybpf.compiler.runtime import ANY, ZERO, count_failure, reserve, submit
 from pybpf.script import MapRole
 from pybpf.types import Int, size_of, strip
 
@@ -87,59 +87,74 @@ def _assign(state: Lowering, stmt: tast.Assign) -> None:
     into(state, stmt.value, slot, 0, size, clean=True)
     key = key_of(state, stmt.map, stmt.keys)
     b.comment(f"{stmt.map}[…] = …")
-    # Before Linux 6.4 map operations return an int: the upper half of r0 is not its sign.
-    result = b.extend(
-        b.call("bpf_map_update_elem", ir.MapRef(stmt.map), key, slot, 0), 32, signed=True
-    )
+    _update(state, stmt.map, key, slot)
+
+
+def _update(state: Lowering, name: str, key: ir.SlotRef, value: ir.Argument) -> None:
+    """Set an entry, and count it where the map refuses."""
+    b = state.builder
+    result = b.call("bpf_map_update_elem", ir.MapRef(name), key, value, ANY)
     full, done = b.label("full"), b.label("stored")
-    b.branch(ir.Cmp.SLT, result, 0, full, done)
+    # Before Linux 6.4 map operations return an int: the upper half of r0 is not its sign.
+    b.branch(ir.Cmp.SLT, result, 0, full, done, width=32)
     b.start(full)
-    count_failure(b, state.failures(stmt.map))
+    count_failure(b, state.failures(name))
     b.start(done)
 
 
 def _aggregate(state: Lowering, stmt: tast.Aggregate) -> None:
-    """Look the entry up once and change it in place; insert it as zero where it is missing.
+    """Look the entry up once and change this CPU's value in place; insert it where it is missing.
 
-    Two CPUs may insert at the same time: the loser's EEXIST is no failure, as the second look
-    finds the winner's entry, in which this CPU has a value of its own.
+    No other program runs on this CPU in between, and of a per-CPU map an update sets this CPU's
+    value only: where another CPU inserted the entry in the meantime, nothing is lost.
     """
     b = state.builder
-    role = state.script.map(stmt.map).role
     amount = scalar(state, stmt.value)
     key = key_of(state, stmt.map, stmt.keys)
-    target = ir.MapRef(stmt.map)
     b.comment(f"{stmt.map}[…] = {stmt.role}(…)")
-    entry = b.call("bpf_map_lookup_elem", target, key)
-    missing, found = b.label("missing"), b.label("found")
-    full, done = b.label("full"), b.label("counted")
-    b.branch(ir.Cmp.NE, entry, 0, found, missing)
+    entry = b.call("bpf_map_lookup_elem", ir.MapRef(stmt.map), key)
+    missing, found, done = b.label("missing"), b.label("found"), b.label("counted")
+    b.branch(ir.Cmp.EQ, entry, 0, missing, found)
+    if state.script.map(stmt.map).role is MapRole.QUANTIZE:
+        _quantize(state, stmt, key, entry, (missing, found), amount)
+        return
+    b.start(found)
+    b.store(entry, 0, 8, b.bin(ir.BinOp.ADD, b.load(entry, 0, 8), amount))
+    b.goto(done)
     b.start(missing)
-    b.call_void("bpf_map_update_elem", target, key, _zero(state, role), NOEXIST)
+    slot = ir.SlotRef(b.slot(8))
+    b.store(slot, 0, 8, amount)
+    _update(state, stmt.map, key, slot)
+    b.start(done)
+
+
+def _quantize(
+    state: Lowering,
+    stmt: tast.Aggregate,
+    key: ir.SlotRef,
+    entry: ir.VReg,
+    ways: tuple[ir.Label, ir.Label],
+    amount: ir.Operand,
+) -> None:
+    """Go on with a histogram's entry: a missing one is inserted empty, then looked up again."""
+    b = state.builder
+    missing, found = ways
+    full, done = b.label("full"), b.label("counted")
+    target = ir.MapRef(stmt.map)
+    b.start(missing)
+    zero = b.register()
+    b.add(ir.MapValueAddr(zero, ZERO))
+    b.call_void("bpf_map_update_elem", target, key, zero, ANY)
     b.copy(b.call("bpf_map_lookup_elem", target, key), entry)
     b.branch(ir.Cmp.EQ, entry, 0, full, found)
     b.start(found)
-    place: ir.VReg = entry
-    if role is MapRole.QUANTIZE:
-        bucket = _bucket(state, amount, stmt.value)
-        place = b.bin(ir.BinOp.ADD, entry, b.bin(ir.BinOp.LSH, bucket, 3))
-        amount = 1
-    b.store(place, 0, 8, b.bin(ir.BinOp.ADD, b.load(place, 0, 8), amount))
+    bucket = _bucket(state, amount, stmt.value)
+    place = b.bin(ir.BinOp.ADD, entry, b.bin(ir.BinOp.LSH, bucket, 3))
+    b.store(place, 0, 8, b.bin(ir.BinOp.ADD, b.load(place, 0, 8), 1))
     b.goto(done)
     b.start(full)
     count_failure(b, state.failures(stmt.map))
     b.start(done)
-
-
-def _zero(state: Lowering, role: MapRole) -> ir.Argument:
-    b = state.builder
-    if role is MapRole.QUANTIZE:
-        zero = b.register()
-        b.add(ir.MapValueAddr(zero, ZERO))
-        return zero
-    slot = ir.SlotRef(b.slot(8))
-    b.store(slot, 0, 8, 0)
-    return slot
 
 
 def _bucket(state: Lowering, value: ir.Operand, expr: tast.Expr) -> ir.VReg:

@@ -14,8 +14,8 @@ ZERO = ".zero"
 
 CURRENT_CPU = 0xFFFFFFFF
 """BPF_F_CURRENT_CPU."""
-NOEXIST = 1
-"""BPF_NOEXIST."""
+ANY = 0
+"""BPF_ANY: insert the entry, or replace it."""
 
 
 def count_failure(b: Builder, index: int) -> None:
