@@ -18,7 +18,7 @@ from pybpf.compiler.names import ARGUMENT
 from pybpf.compiler.providers import PROVIDERS, find
 from pybpf.compiler.scope import Failure, NotYetKnown, Refused, Scope
 from pybpf.compiler.statements import statement
-from pybpf.errors import Diagnostic, ScriptTypeError
+from pybpf.errors import Diagnostic, ScriptTypeError, TargetError
 from pybpf.script import ProbeSpec, Provider
 from pybpf.source import Span
 from pybpf.suggest import did_you_mean
@@ -170,9 +170,13 @@ def _clause(
 
 def _probe(scope: Scope, probe: ast.Probe, group: _Group, faults: _Faults) -> tast.Probe:
     scope.spec = spec = group[0]
-    scope.format = (
-        scope.target.event_format(spec.tracepoint) if spec.provider is Provider.TRACEPOINT else None
-    )
+    scope.format = None
+    if spec.provider is Provider.TRACEPOINT:
+        try:
+            scope.format = scope.target.event_format(spec.tracepoint)
+        except TargetError as error:
+            faults.found.append(Diagnostic(str(error), probe.spec_span))
+            return tast.Probe(group, None, (), probe.span)
     predicate = None
     if probe.predicate is not None:
         try:

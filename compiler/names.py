@@ -91,12 +91,14 @@ def _record(scope: Scope) -> Struct:
 
     The common fields are left out: the kernel hides the start of the record from programs.
     """
-    assert scope.format is not None, "tracepoint probes have a format"
-    fields = [f for f in scope.format.fields if not f.common]
-    size = max((f.offset + f.size for f in fields), default=8)
-    return Struct(
-        scope.format.name, tuple(Field(f.name, f.type, f.offset) for f in fields), size, 8
-    )
+    layout = scope.format
+    assert layout is not None, "tracepoint probes have a format"
+    if layout.name not in scope.records:
+        fields = [f for f in layout.fields if not f.common]
+        size = max((f.offset + f.size for f in fields), default=8)
+        placed = tuple(Field(f.name, f.type, f.offset) for f in fields)
+        scope.records[layout.name] = Struct(layout.name, placed, size, 8)
+    return scope.records[layout.name]
 
 
 def _given(scope: Scope, expr: ast.Name) -> tast.Expr:

@@ -18,7 +18,7 @@ from pybpf.script import (
     Text,
 )
 from pybpf.source import Span
-from pybpf.types import Type, struct_of
+from pybpf.types import Struct, Type, struct_of
 
 if TYPE_CHECKING:
     from pybpf.compiler import tast
@@ -89,11 +89,16 @@ def _raise(failures: Sequence[Failure]) -> None:
 
 @dataclass(slots=True)
 class Scope:
-    """The state of the walk. ``maps`` and ``events`` grow; the rest belongs to one probe."""
+    """The state of the walk.
+
+    ``maps``, ``events`` and ``records`` (the data of tracepoints, by their names) grow; the rest
+    belongs to one probe.
+    """
 
     target: Target
     maps: MapTypes
     events: list[EventSchema] = field(default_factory=list)
+    records: dict[str, Struct] = field(default_factory=dict)
     spec: ProbeSpec | None = None
     format: EventFormat | None = None
 

@@ -9,7 +9,15 @@ from pybpf.compiler import ast, tast
 from pybpf.compiler.builtins import ACTIONS, AGGREGATIONS
 from pybpf.compiler.builtins.actions import Argument
 from pybpf.compiler.builtins.aggregations import AggregationRow
-from pybpf.compiler.convert import as_int, convert, is_number, is_scalar, number_hints, promote
+from pybpf.compiler.convert import (
+    as_int,
+    convert,
+    is_number,
+    is_scalar,
+    is_text,
+    number_hints,
+    promote,
+)
 from pybpf.compiler.entries import fit
 from pybpf.compiler.expressions import argument, check_arity, infer, map_keys, stored, whole_map
 from pybpf.compiler.maptypes import MapUse, place
@@ -106,6 +114,7 @@ def _plain_value(scope: Scope, stmt: ast.Assign, use: MapUse) -> tast.Expr:
             typed.span,
             f"the values of '{use.name}' are of type '{use.value_type()}'{use.value.since()}, "
             f"and this is '{typed.type}'",
+            *(["str(…) gives the text that a pointer leads to"] if is_text(typed.type) else []),
         )
     wanted = use.value_type()
     return convert(typed, wanted) if is_scalar(typed.type) and wanted is not None else typed

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from pybpf.errors import KernelError, PybpfError
 from pybpf.target.snapshot import SnapshotTarget
@@ -17,6 +18,8 @@ from pybpf.target.snapshot import SnapshotTarget
 TARGETS = Path(__file__).parent / "data" / "targets"
 
 _EM_BPF = 247
+
+settings.register_profile("long", max_examples=2000, deadline=None)
 
 
 def why_no_bpf():

@@ -7,7 +7,7 @@ from pybpf.compiler.convert import is_scalar
 from pybpf.compiler.lowering import values
 from pybpf.compiler.lowering.state import Lowering, key_struct, pieces
 from pybpf.target.features import PROBE_READ_KERNEL
-from pybpf.types import Space, Struct, Type, is_string, size_of, strip
+from pybpf.types import Show, Space, Struct, Type, is_string, show_of, size_of, strip
 
 _INLINE = 128
 """Up to this many bytes a copy is made of loads and stores, above by a helper."""
@@ -66,6 +66,9 @@ def into(
                 state.clear(base, offset, own)
             address = values.scalar(state, expr.address)
             _read(state, expr.space, b.address(base, offset), own, address, text=True)
+        case tast.Deref() if clean and _has_text(expr.type):
+            source = place(state, expr)
+            _copy_value(state, expr.type, source, (base, offset), own, clean=True)
         case tast.Deref():
             address = values.scalar(state, expr.address)
             if expr.offset:
@@ -74,12 +77,15 @@ def into(
         case tast.DynString():
             _dynamic(state, expr, base, offset, own, clean=clean)
         case tast.Context() if not is_scalar(expr.type):
+            if clean:
+                # Linux 6.1 leaves what lies behind the NUL as it was.
+                state.clear(base, offset, own)
             b.call_void("bpf_get_current_comm", b.address(base, offset), own)
         case tast.MapValue() if not is_scalar(expr.type):
             _copy_entry(state, expr, base, offset, own)  # which is clean
         case tast.CtxField() | tast.Select() if not is_scalar(expr.type):
-            source, start = place(state, expr)
-            _copy_value(state, expr.type, (source, start), (base, offset), own, clean=clean)
+            source = place(state, expr)
+            _copy_value(state, expr.type, source, (base, offset), own, clean=clean)
         case _:
             b.store(base, offset, own, values.scalar(state, expr))
 
@@ -121,7 +127,10 @@ def _read(
 def _dynamic(
     state: Lowering, expr: tast.DynString, base: ir.Base, offset: int, size: int, *, clean: bool
 ) -> None:
-    """Read a dynamic array: the word holds its length above its place."""
+    """Read a dynamic array: the word holds its length above its place.
+
+    Not every text there ends in a NUL. The helper for strings counts the NUL that it writes.
+    """
     b = state.builder
     word = values.scalar(state, expr.word)
     if clean or not expr.text:
@@ -132,10 +141,9 @@ def _dynamic(
     address = b.bin(ir.BinOp.ADD, ir.CTX, start)
     target = b.address(base, offset)
     helper = state.read_helper(Space.KERNEL, text=expr.text)
-    if expr.text:
-        b.call_void(helper, target, size, address)
-        return
     length = b.bin(ir.BinOp.RSH, word, 16)
+    if expr.text:
+        length = b.bin(ir.BinOp.ADD, length, 1)
     longer, fits = b.label("longer"), b.label("fits")
     b.branch(ir.Cmp.GT, length, size, longer, fits)
     b.start(longer)
@@ -187,6 +195,11 @@ def _copy_value(
         _copy(state, _moved(source, start), _moved(target, start), size - start)
     else:
         _copy(state, source, target, size)
+
+
+def _has_text(t: Type) -> bool:
+    """Whether bytes of the type may have to be cleaned: those of mem() are all meant."""
+    return isinstance(strip(t), Struct) or (is_string(t) and show_of(t) is not Show.BYTES)
 
 
 def _moved(place: _Place, by: int) -> _Place:

@@ -13,10 +13,25 @@ from typing import Literal
 
 from pybpf.compiler import tast
 from pybpf.script import MapRole
-from pybpf.types import Array, DataLoc, Int, Ptr, Struct, Type, align_of, size_of, strip
+from pybpf.types import (
+    Array,
+    DataLoc,
+    Int,
+    Ptr,
+    Show,
+    Space,
+    Struct,
+    Type,
+    is_string,
+    show_of,
+    size_of,
+    strip,
+)
 
 Value = int | bytes
 Key = tuple[Value, ...]
+
+_MASK = (1 << 64) - 1
 
 _COMPARE: Mapping[str, Callable[[int, int], bool]] = {
     "==": operator.eq,
@@ -42,10 +57,15 @@ class _Returned(Exception):
 
 @dataclass(slots=True)
 class Facts:
-    """What a script can see at one event: values by built-in name, and the context's bytes."""
+    """What a script can see at one event.
+
+    ``values`` are those of built-ins by name, ``memory`` pieces of memory by address; no two of
+    them touch.
+    """
 
     values: Mapping[str, Value]
     context: bytes = b""
+    memory: Mapping[int, bytes] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -53,11 +73,13 @@ class Evaluator:
     """The state of a run. ``maps`` and ``aggregates`` hold entries by the values of their keys.
 
     ``records`` are (schema id, values of the payload's fields). An aggregate of a QUANTIZE map is
-    a list of bucket counts, any other a number.
+    a list of bucket counts, any other a number. ``separate``: the kernel does not read user memory
+    as its own, nor the reverse; kernels that lack probe_read_kernel go by the address alone.
     """
 
     script: tast.TypedScript
     byteorder: str = "little"
+    separate: bool = True
     maps: dict[str, dict[Key, Value]] = field(default_factory=dict)
     aggregates: dict[str, dict[Key, int | list[int]]] = field(default_factory=dict)
     records: list[tuple[int, tuple[Value, ...]]] = field(default_factory=list)
@@ -163,8 +185,16 @@ class Evaluator:
                 return self._decode(self.text(expr.object, facts), expr.offset, expr.type)
             case tast.DynString():
                 return self._dynamic(expr, facts)
-            case tast.Deref() | tast.ReadString():
-                raise NotImplementedError("the evaluator has no memory behind pointers")
+            case tast.Deref():
+                address = self.number(expr.address, facts) + expr.offset
+                size = size_of(expr.type)
+                found = self._memory(facts, address, size, expr.space)
+                raw = bytes(size) if found is None else found
+                return raw if show_of(expr.type) is Show.BYTES else self._decode(raw, 0, expr.type)
+            case tast.ReadString():
+                address, size = self.number(expr.address, facts), size_of(expr.type)
+                found = self._memory(facts, address, size, expr.space, text=True) or b""
+                return found.partition(b"\0")[0][: size - 1].ljust(size, b"\0")
 
     def _logical(self, expr: tast.Logical, facts: Facts) -> int:
         left = bool(self.number(expr.left, facts))
@@ -176,15 +206,49 @@ class Evaluator:
             case _:
                 return int(left != bool(self.number(expr.right, facts)))
 
+    def _memory(
+        self, facts: Facts, address: int, size: int, space: Space | None, *, text: bool = False
+    ) -> bytes | None:
+        """Return ``size`` bytes at an address (``text``: or fewer with a NUL), None if unreadable.
+
+        The context is kernel memory, at an address that no test knows.
+        """
+        address &= _MASK
+        kernel = address >> 63 != 0
+        if self.separate and space is not None and kernel is not (space is not Space.USER):
+            return None
+        for start, piece in facts.memory.items():
+            if start <= address < start + len(piece):
+                found = piece[address - start :][:size]
+                if len(found) == size or (text and b"\0" in found):
+                    return found
+        return None
+
     def _decode(self, memory: bytes, offset: int, t: Type) -> Value:
+        """Return a part of memory as scripts see it: strings end at their NUL."""
         raw = memory[offset : offset + size_of(t)]
         match strip(t):
+            case Struct(fields=fields, size=size):
+                clean = bytearray(size)
+                for part in fields:
+                    value = self._decode(raw, part.offset, part.type)
+                    clean[part.offset : part.offset + size_of(part.type)] = self._encode(
+                        value, size_of(part.type)
+                    )
+                return bytes(clean)
+            case Array() if is_string(t):
+                return raw.partition(b"\0")[0].ljust(len(raw), b"\0")
             case Int(signed=signed):
                 return int.from_bytes(raw, self._order, signed=signed)
             case Ptr() | DataLoc():
                 return int.from_bytes(raw, self._order)
             case _:
                 return raw
+
+    def _encode(self, value: Value, size: int) -> bytes:
+        if isinstance(value, bytes):
+            return value
+        return (value & ((1 << 8 * size) - 1)).to_bytes(size, self._order)
 
     @property
     def _order(self) -> Literal["little", "big"]:
@@ -203,7 +267,7 @@ class Evaluator:
 
 def _wrap(value: int, t: Type) -> int:
     plain = strip(t)
-    return plain.wrap(value) if isinstance(plain, Int) else value & 0xFFFF_FFFF_FFFF_FFFF
+    return plain.wrap(value) if isinstance(plain, Int) else value & _MASK
 
 
 def _arith(op: str, left: int, right: int, t: Type) -> int:
@@ -235,10 +299,5 @@ def _zero(t: Type) -> Value:
 
 
 def _fit(value: Value, t: Type) -> Value:
-    """Return a value as a map stores it: strings padded, and without what follows their end."""
-    if isinstance(value, int):
-        return _wrap(value, t)
-    size = size_of(t)
-    if isinstance(strip(t), Array) and align_of(t) == 1:
-        return value[:size].ljust(size, b"\0")
-    return value[:size]
+    """Return a value as a map stores it: shorter strings and arrays are padded."""
+    return _wrap(value, t) if isinstance(value, int) else value.ljust(size_of(t), b"\0")

@@ -1,197 +1,235 @@
-"""Random ply scripts that are well typed, the tracepoint they trace, and events of it.
+"""Random ply scripts that are well typed, on the events of ``testing.tracepoints``.
 
-The scripts use every operator on every width and sign, built-ins, plain maps with up to three keys
-(integers and strings), all aggregations, conditions, strings, printing. They are text, so that
-a failing one can be read and run.
+The scripts use every operator on every width and sign, built-ins, fields of all kinds, maps of
+numbers, texts, times, arrays and structs with up to three keys of these, all aggregations,
+conditions, early returns, pointers, printing and clearing. They are text, so that a failing one can
+be read and run.
 """
 
 from __future__ import annotations
 
+import re
+
 from hypothesis import strategies as st
 
-from pybpf.target.snapshot import SnapshotTarget
+from pybpf.testing.tracepoints import FIRST, INTEGERS, SECOND
 
-PROBE = "tracepoint:test/event"
-
-_FIELDS: tuple[tuple[str, str, int, bool], ...] = (
-    ("s64", "a", 8, True),
-    ("u64", "b", 8, False),
-    ("int", "c", 4, True),
-    ("unsigned int", "d", 4, False),
-    ("short", "e", 2, True),
-    ("unsigned short", "f", 2, False),
-    ("signed char", "g", 1, True),
-    ("unsigned char", "h", 1, False),
-)
-_STRING = ("char name[16]", "name", 16)
-
-
-def _format() -> str:
-    """Return the format file of the event: every integer type, then a string."""
-    lines = [
-        "name: event",
-        "ID: 7",
-        "format:",
-        "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;",
-        "\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;",
-        "\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;",
-        "\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;",
-        "",
-    ]
-    offset = 8
-    for declared, name, size, signed in _FIELDS:
-        lines.append(
-            f"\tfield:{declared} {name};\toffset:{offset};\tsize:{size};\tsigned:{int(signed)};"
-        )
-        offset += size
-    declared, _, size = _STRING
-    lines.append(f"\tfield:{declared};\toffset:{offset};\tsize:{size};\tsigned:0;")
-    return "\n".join([*lines, "", 'print fmt: ""', ""])
-
-
-def target(**changes: object) -> SnapshotTarget:
-    """Return a target that knows the event; ``changes`` are arguments of SnapshotTarget."""
-    return SnapshotTarget(formats={"test/event": _format()}, **{"cpus": 2, **changes})  # type: ignore[arg-type]
-
-
-_INTERESTING = st.sampled_from(
-    [edge for bits in (0, 1, 5, 6, 7, 8, 15, 16, 31, 32, 63) for edge in (2**bits - 1, 2**bits)]
-)
-_NUMBERS = st.one_of(st.integers(0, 20), _INTERESTING, st.integers(0, 2**64 - 1))
+_EDGES = [
+    edge for bits in (0, 1, 5, 6, 7, 8, 15, 16, 31, 32, 63) for edge in (2**bits - 1, 2**bits)
+]
+_NUMBERS = st.one_of(st.integers(0, 20), st.sampled_from(_EDGES), st.integers(0, 2**64 - 1))
 _SUFFIXES = st.sampled_from(["", "", "", "u", "l", "ul"])
-_WORDS = st.sampled_from(["", "a", "dd", "dash", "exactly7", "sixteen bytes ok", "x" * 20])
-_STRINGS = st.one_of(st.sampled_from(["comm", "data->name"]), _WORDS.map(lambda word: f'"{word}"'))
+_SPELLINGS = st.sampled_from(["{}", "{:#x}", "{:#b}", "0{:o}"])
 
-# Maps by name: key kinds ("i" integer, "s" string) and the value's kind.
-_MAPS = {"m": ("i", "i"), "n": ("ii", "i"), "p": ("si", "i"), "q": ("i", "s"), "r": ("isi", "i")}
-_AGGREGATES = {"@": "i", "@c": "ii", "@s": "s", "@q": "", "@t": "is", "@z": "i"}
-_AGGREGATION = {"@": "count", "@c": "sum", "@s": "count", "@q": "quantize", "@t": "quantize",
-                "@z": "sum"}  # fmt: skip
+# Maps by name: the kinds of their keys, then of their values. "i" is a number, "t" a text, "w" an
+# array of words, "s" the record of the first tracepoint; "T" is a time, and the others are the
+# integer field of that name, so that the map is as narrow as the field.
+_MAPS = {
+    "m": ("i", "i"), "n": ("ii", "i"), "p": ("ti", "i"), "q": ("i", "t"), "r": ("iti", "i"),
+    "start": ("i", "T"), "x": ("", "i"), "words": ("i", "w"), "byword": ("w", "i"),
+    "saved": ("i", "s"), "bytes": ("i", "g"), "chars": ("i", "h"), "halves": ("t", "e"),
+    "shorts": ("i", "f"), "uints": ("", "d"),
+}  # fmt: skip
+_AGGREGATIONS = {
+    "@": ("i", "count"), "@sum": ("ii", "sum"), "@texts": ("t", "count"), "@q": ("", "quantize"),
+    "@qq": ("it", "quantize"), "@total": ("i", "sum"), "@words": ("w", "count"),
+    "@records": ("s", "count"),
+}  # fmt: skip
+_NUMERIC = [name for name, (_, value) in _MAPS.items() if value not in "tws"]
+_INITIAL = {"i": "0", "t": '""', "w": "data->words", "s": "*data", "T": "time"}
+_WORD = re.compile(r"@?\w+|@")
+_WORDS = ["", "a", "dd", "dash", "exactly7", "sixteen bytes ok", "x" * 20, "not terminated!!"]
 
 
 @st.composite
 def _literals(draw: st.DrawFn) -> str:
-    number, suffix = draw(_NUMBERS), draw(_SUFFIXES)
-    spelled = draw(st.sampled_from(["{}", "{:#x}"])).format(number)
-    return f"{'-' * draw(st.booleans())}{spelled}{suffix}"
+    spelled = draw(_SPELLINGS).format(draw(_NUMBERS)) + draw(_SUFFIXES)
+    return f"{'-' * draw(st.booleans())}{spelled}"
 
 
 _LEAVES = st.one_of(
     _literals(),
-    st.sampled_from([f"data->{name}" for _, name, _, _ in _FIELDS]),
-    st.sampled_from(["pid", "kpid", "uid", "gid", "cpu", "time"]),
+    st.sampled_from([f"data->{name}" for name in INTEGERS]),
+    st.sampled_from(["pid", "kpid", "uid", "gid", "cpu", "time", "x", "uints", "'c'"]),
+    st.sampled_from(["data->common_pid", "(*data).c", "*data->number", "*data->kernel_text"]),
 )
-
-
+_POINTER_TEXTS = ("data->kernel_text", "data->user_text")
+_TEXT_LEAVES = st.sampled_from(
+    ["comm", "data->name", "data->text", "data->tail", "data->blob", *_POINTER_TEXTS,
+     "dyn(data->text, 5)", "dyn(data->tail, 300)", "dyn(data->blob, 3)", "str(data->b)",
+     "str(data->kernel_text, 3)", "str(uptr(data->b), 9)", "mem(data->b, 4)",
+     *(f'"{word}"' for word in _WORDS)]
+)  # fmt: skip
+_POINTERS = st.sampled_from(
+    ["data->kernel_text", "data->user_text", "data->number", "uptr(data->b)"]
+)
 _TESTS = ("==", "!=", "<=", ">=", "&&", "||", "^^")
+_OPERATORS = st.sampled_from([*"+-*/%&|^<>", "<<", ">>", *_TESTS])
 
 
 def _grow(children: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    operators = st.sampled_from([*"+-*/%&|^<>", "<<", ">>", *_TESTS])
+    """Return expressions that have ``children``, which are numbers, in them."""
+    texts = _texts(children)
+    pointers = _POINTERS | st.tuples(_POINTERS, children).map("({0[0]} + {0[1]})".format)
+    entries = [_entry(name, children, texts) for name in _NUMERIC if _MAPS[name][0]]
     return st.one_of(
-        st.tuples(children, operators, children).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
+        st.tuples(children, _OPERATORS, children).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
+        # Without parentheses, the operators' levels decide what this means.
+        st.tuples(children, _OPERATORS, children).map(" ".join).map("(0 + {})".format),
         st.tuples(st.sampled_from("-~!"), children).map(lambda t: f"{t[0]}({t[1]})"),
-        st.tuples(_STRINGS, _STRINGS).map(lambda t: f"strcmp({t[0]}, {t[1]})"),
-        _keys("i", children).map(lambda keys: f"m[{keys}]"),
-        _keys("si", children).map(lambda keys: f"p[{keys}]"),
+        st.tuples(texts, texts).map(lambda t: f"strcmp({t[0]}, {t[1]})"),
+        st.tuples(pointers, st.sampled_from(_TESTS), children | pointers).map(
+            lambda t: f"({t[0]} {t[1]} {t[2]})"
+        ),
+        st.one_of(entries),
+        _entry("saved", children, texts).map("{}.d".format),
+        _entry("start", children, texts).map("(time - {})".format),
     )
 
 
-def _keys(kinds: str, numbers: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    parts = [numbers if kind == "i" else _STRINGS for kind in kinds]
-    return st.tuples(*parts).map(", ".join)
+def _texts(numbers: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
+    inner = numbers.map("q[{}]".format) | numbers.map("saved[{}].name".format)
+    return st.one_of(_TEXT_LEAVES, _TEXT_LEAVES, inner)
 
 
-EXPRESSIONS: st.SearchStrategy[str] = st.recursive(_LEAVES, _grow, max_leaves=8)
+def _entry(
+    name: str, numbers: st.SearchStrategy[str], texts: st.SearchStrategy[str]
+) -> st.SearchStrategy[str]:
+    kinds = (_MAPS.get(name) or _AGGREGATIONS[name])[0]
+    if not kinds:
+        return st.just(name)
+    arrays = st.just("data->words") | numbers.map("words[{}]".format)
+    parts = {"i": numbers, "t": texts, "w": arrays, "s": st.just("*data")}
+    keys = st.tuples(*(parts[kind] for kind in kinds)).map(", ".join)
+    return keys.map(lambda text: f"{name}[{text}]")
+
+
+EXPRESSIONS: st.SearchStrategy[str] = st.recursive(_LEAVES, _grow, max_leaves=6)
 """Expressions that are numbers."""
+TEXTS: st.SearchStrategy[str] = _texts(EXPRESSIONS)
+"""Expressions that are texts."""
 
 
 @st.composite
-def _assignments(draw: st.DrawFn) -> str:
-    name = draw(st.sampled_from(sorted(_MAPS)))
-    keys, value = _MAPS[name]
-    right = draw(EXPRESSIONS if value == "i" else _STRINGS)
-    return f"{name}[{draw(_keys(keys, EXPRESSIONS))}] = {right};"
+def deep(draw: st.DrawFn) -> str:
+    """Draw an expression with more values alive at once than there are registers."""
+    leaves = draw(st.lists(_LEAVES, min_size=8, max_size=24))
+    operators = draw(st.lists(st.sampled_from("+-*^|&"), min_size=24, max_size=24))
+    return "(".join(f"{leaf} {op} " for leaf, op in zip(leaves, operators, strict=False)) + (
+        "1" + ")" * (len(leaves) - 1)
+    )
 
 
 @st.composite
-def _aggregations(draw: st.DrawFn) -> str:
-    name = draw(st.sampled_from(sorted(_AGGREGATES)))
-    function = _AGGREGATION[name]
-    argument = "" if function == "count" else draw(EXPRESSIONS)
-    keys = draw(_keys(_AGGREGATES[name], EXPRESSIONS))
-    left = f"{name}[{keys}]" if keys else name
-    return f"{left} = {function}({argument});"
+def _assignments(draw: st.DrawFn, *, records: bool) -> str:
+    names = sorted(name for name, (_, value) in _MAPS.items() if records or value != "s")
+    name = draw(st.sampled_from(names))
+    match _MAPS[name][1]:
+        case "i":
+            right = draw(EXPRESSIONS | deep())
+        case "t":
+            # A map would keep the pointer.
+            text = draw(TEXTS)
+            right = f"str({text})" if text in _POINTER_TEXTS else text
+        case "w":
+            right = draw(st.sampled_from(["data->words", "words[x]"]))
+        case "s":
+            right = draw(st.sampled_from(["*data", "saved[x]"]))
+        case "T":
+            right = draw(st.sampled_from(["time", "time - time", "start[x]", "1"]))
+        case field:
+            right = f"data->{field}"
+    return f"{draw(_entry(name, EXPRESSIONS, TEXTS))} = {right};"
 
 
 @st.composite
-def _prints(draw: st.DrawFn) -> str:
-    parts = draw(st.lists(st.one_of(EXPRESSIONS, _STRINGS), min_size=1, max_size=4))
-    return f"print({', '.join(parts)});"
+def _aggregations(draw: st.DrawFn, *, records: bool) -> str:
+    names = sorted(n for n, (keys, _) in _AGGREGATIONS.items() if records or "s" not in keys)
+    name = draw(st.sampled_from(names))
+    function = _AGGREGATIONS[name][1]
+    argument = "" if function == "count" else draw(EXPRESSIONS | st.just("data->h"))
+    return f"{draw(_entry(name, EXPRESSIONS, TEXTS))} = {function}({argument});"
+
+
+@st.composite
+def _prints(draw: st.DrawFn, *, records: bool) -> str:
+    others = ["data->words", "data->mac", "words[1]", "saved[0]", "time", "data->number", "m", "@"]
+    parts = EXPRESSIONS | TEXTS | st.sampled_from(others + ["*data"] * records)
+    return f"print({', '.join(draw(st.lists(parts, min_size=1, max_size=5)))});"
+
+
+@st.composite
+def _printfs(draw: st.DrawFn) -> str:
+    parts = {"%d": EXPRESSIONS, "%s": TEXTS, "%#x": _POINTERS, "%v": EXPRESSIONS | TEXTS}
+    format_ = draw(st.lists(st.sampled_from(sorted(parts)), max_size=4))
+    args = "".join(f", {draw(parts[conversion])}" for conversion in format_)
+    return f'printf("{" ".join(format_)}"{args});'
 
 
 @st.composite
 def _deletes(draw: st.DrawFn) -> str:
-    name = draw(st.sampled_from(sorted(_MAPS)))
-    return f"delete {name}[{draw(_keys(_MAPS[name][0], EXPRESSIONS))}];"
+    name = draw(st.sampled_from(sorted(n for n in (*_MAPS, *_AGGREGATIONS) if n != "@records")))
+    return f"delete {draw(_entry(name, EXPRESSIONS, TEXTS))};"
 
 
 def _nest(statements: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     block = st.lists(statements, max_size=3).map(lambda body: f"{{ {' '.join(body)} }}")
     return st.one_of(
-        st.tuples(EXPRESSIONS, block).map(lambda t: f"if ({t[0]}) {t[1]}"),
-        st.tuples(EXPRESSIONS, block, block).map(lambda t: f"if ({t[0]}) {t[1]} else {t[2]}"),
+        st.tuples(EXPRESSIONS, block).map("if ({0[0]}) {0[1]}".format),
+        st.tuples(EXPRESSIONS, block, block).map("if ({0[0]}) {0[1]} else {0[2]}".format),
+        st.tuples(EXPRESSIONS, block, EXPRESSIONS, block).map(
+            "if ({0[0]}) {0[1]} else if ({0[2]}) {0[3]}".format
+        ),
     )
 
 
-STATEMENTS: st.SearchStrategy[str] = st.recursive(
-    st.one_of(_assignments(), _aggregations(), _prints(), _deletes(), st.just("return;")),
-    _nest,
-    max_leaves=6,
-)
-
-
-@st.composite
-def typed_scripts(draw: st.DrawFn, probe: str = PROBE) -> str:
-    """Generate the text of a script with one to three probes on the event.
-
-    Every map that a clause may read or delete from is stored to in the first clause, so that its
-    type is known.
-    """
-    stores = " ".join(
-        [
-            f"{name}[{', '.join('0' if k == 'i' else chr(34) * 2 for k in keys)}] = "
-            f"{'0' if value == 'i' else chr(34) + 'x' + chr(34)};"
-            for name, (keys, value) in _MAPS.items()
-        ]
+def statements(*, records: bool = True) -> st.SearchStrategy[str]:
+    """Draw statements; ``records``: with values that only the first tracepoint has."""
+    return st.recursive(
+        st.one_of(
+            _assignments(records=records),
+            _aggregations(records=records),
+            _prints(records=records),
+            _printfs(),
+            _deletes(),
+            st.sampled_from(["return;", "clear(m);", "clear(@);", "exit(data->c);"]),
+        ),
+        _nest,
+        max_leaves=6,
     )
-    clauses = [f"{probe} {{ {stores} }}"]
-    for _ in range(draw(st.integers(1, 2))):
-        predicate = f"/ {draw(EXPRESSIONS)} / " if draw(st.booleans()) else ""
-        body = " ".join(draw(st.lists(STATEMENTS, max_size=5)))
-        clauses.append(f"{probe} {predicate}{{ {body} }}")
-    return "\n".join(clauses)
+
+
+def _stores(script: str) -> str:
+    """Return a clause that stores to every map of the script, so that all types are known."""
+    used = {word for word in _WORD.findall(script) if word in _MAPS or word in _AGGREGATIONS}
+    plain = [
+        f"{name}{_initial_keys(keys)} = {_INITIAL.get(value) or f'data->{value}'};"
+        for name, (keys, value) in _MAPS.items()
+        if name in used
+    ]
+    counted = [
+        f"{name}{_initial_keys(keys)} = {function}({'' if function == 'count' else '0'});"
+        for name, (keys, function) in _AGGREGATIONS.items()
+        if name in used
+    ]
+    return f"{FIRST} / data->c == 12345 / {{ {' '.join(plain + counted)} }}"
+
+
+def _initial_keys(kinds: str) -> str:
+    return f"[{', '.join(_INITIAL[kind] for kind in kinds)}]" if kinds else ""
 
 
 @st.composite
-def events(draw: st.DrawFn) -> dict[str, object]:
-    """Generate one recorded event of the tracepoint, as the driver's JSON lines have it."""
-    data: dict[str, object] = {}
-    for _, name, size, signed in _FIELDS:
-        bits = 8 * size
-        low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
-        edges = st.sampled_from([low, high, 0, 1, min(high, 100), max(low, -1)])
-        data[name] = draw(st.one_of(edges, st.integers(low, high)))
-    data["name"] = draw(st.sampled_from(["", "dd", "dash", "exactly7", "fifteen_letters"]))
-    small = st.integers(0, 2**31 - 1)
-    return {
-        "probe": PROBE,
-        "cpu": draw(st.integers(0, 1)),
-        "time": draw(st.integers(0, 2**62)),
-        "pid": draw(small),
-        "tid": draw(small),
-        "uid": draw(st.integers(0, 2**32 - 1)),
-        "gid": draw(st.integers(0, 2**32 - 1)),
-        "comm": draw(st.sampled_from(["a", "dd", "dash", "fifteen_letters"])),
-        "data": data,
-    }
+def clauses(draw: st.DrawFn) -> str:
+    """Draw one clause on one of the tracepoints, or on both."""
+    probe = draw(st.sampled_from([FIRST, SECOND, "tracepoint:test/*"]))
+    predicate = f"/ {draw(EXPRESSIONS)} / " if draw(st.booleans()) else ""
+    body = draw(st.lists(statements(records=probe == FIRST), max_size=4))
+    return f"{probe} {predicate}{{ {' '.join(body)} }}"
+
+
+@st.composite
+def typed_scripts(draw: st.DrawFn, *, least: int = 1, most: int = 2) -> str:
+    """Draw a script of some random clauses."""
+    found = "\n".join(draw(st.lists(clauses(), min_size=least, max_size=most)))
+    return f"{_stores(found)}\n{found}"
