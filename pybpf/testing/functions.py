@@ -319,6 +319,9 @@ class _Generator:
     def comm(self) -> None:
         """Let a helper write to a slot."""
         ref = self._empty_slot(16)
+        # Linux 6.1 leaves what lies behind the NUL as it was.
+        for offset in (0, 8):
+            self._add(ir.Store(ref, offset, 8, 0))
         self._add(ir.CallHelper(None, "bpf_get_current_comm", (ref, 16)))
         self._scope.memory.append(ref)
 
