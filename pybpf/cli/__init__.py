@@ -6,7 +6,9 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
+from typing import NoReturn
 
 from pybpf import __version__
 from pybpf.errors import KernelError, PybpfError, SourceError
@@ -22,41 +24,62 @@ _COMMANDS = {
 
 
 class UsageError(PybpfError):
-    """Arguments that make no sense together."""
+    """Arguments that make no sense, alone or together."""
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command line; each command declares its own arguments."""
-    top = argparse.ArgumentParser(
-        prog="pybpf", description="An eBPF toolchain and tracer without LLVM, bcc or headers."
+class Parser(argparse.ArgumentParser):
+    """A parser that raises UsageError, where argparse would print all there is to know and exit."""
+
+    def __init__(self, prog: str, description: str | None) -> None:
+        # A given width keeps argparse from loading what finds out the terminal's (3 ms).
+        layout = partial(argparse.HelpFormatter, width=80)
+        super().__init__(prog=prog, description=description, formatter_class=layout)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError."""
+        raise UsageError(f"{message}\n  hint: `{self.prog} -h` shows the arguments")
+
+
+def parser() -> Parser:
+    """Return the parser of what may stand in place of a command."""
+    top = Parser("pybpf", "An eBPF toolchain and tracer without LLVM, bcc or headers.")
+    top.usage = "pybpf [-h] [-v] COMMAND ..."
+    top.formatter_class = partial(argparse.RawDescriptionHelpFormatter, width=80)
+    width = max(map(len, _COMMANDS))
+    top.epilog = "commands (`pybpf COMMAND -h` says more):\n" + "\n".join(
+        f"  {name:{width}}  {summary}" for name, summary in _COMMANDS.items()
     )
     top.add_argument("-v", "--version", action="version", version=f"pybpf {__version__}")
-    commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for name, summary in _COMMANDS.items():
-        commands.add_parser(name, help=summary, description=summary, add_help=False)
     return top
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; what goes wrong is one message on stderr."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    # (The names of command modules, such as `list`, hide built-ins here once they are loaded.)
+    arguments = sys.argv[1:] if arguments is None else [*arguments]
     debug = "-d" in arguments or "--debug" in arguments
+    _open_standard_files()
     try:
         command, rest = _command(arguments)
         status = _run(command, rest)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Whoever read the output has seen enough; nothing more may be written at exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # Whoever read the output has seen enough.
+        _give_up_output()
         return 1
     except KeyboardInterrupt:
+        # Whoever does not read it may be what holds us up.
+        _give_up_output()
         return 130
     except PybpfError as error:
         report(error, debug=debug)
         return 1
-    except SystemExit as end:
-        # argparse ends with 2 for a wrong command line; ply's users expect 1.
+    except SystemExit as end:  # argparse has printed help or the version
         return 1 if end.code else 0
+    except OSError as error:  # a full disk, a terminal that is gone
+        _give_up_output()
+        print(f"error: {error.strerror or error}", file=sys.stderr)
+        return 1
     except Exception as error:
         if debug:
             raise
@@ -66,17 +89,44 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+def _open_standard_files() -> None:
+    """Give a place to what is closed of standard input, output and error, lest a map takes it."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # the lowest free number each time
+        pass
+    os.close(fd)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+
+
+def _give_up_output() -> None:
+    """Send what is still in the buffer of standard output nowhere, now and at exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
 def _command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
-    if arguments and arguments[0] in _COMMANDS:
-        return arguments[0], arguments[1:]
-    parser().parse_args([*arguments])
-    raise UsageError("no command given")
+    """Return the command and its arguments; raises UsageError for a command that is none."""
+    if not arguments:
+        raise UsageError(f"no command given: {', '.join(_COMMANDS)}\n  hint: try `pybpf -h`")
+    name = arguments[0]
+    if name.startswith("-"):
+        parser().parse_args([name])
+    if name in _COMMANDS:
+        return name, arguments[1:]
+    if any(c in name for c in ":{ "):
+        raise UsageError(f"'{name}' is no command\n  hint: `pybpf run SCRIPT` runs a script")
+    from pybpf.suggest import did_you_mean
+
+    similar = did_you_mean(name, _COMMANDS)
+    raise UsageError(f"'{name}' is no command{similar}\n  hint: try `pybpf -h`")
 
 
 def _run(command: str, arguments: Sequence[str]) -> int:
     # A command's module is loaded only when it is asked for: start-up is part of the product.
     module = import_module(f"pybpf.cli.{command}")
-    own = argparse.ArgumentParser(prog=f"pybpf {command}", description=module.__doc__)
+    own = Parser(f"pybpf {command}", module.__doc__)
     module.declare(own)
     # A script that `#!` runs has its options behind it, and they may precede its arguments.
     status: int = module.main(own.parse_intermixed_args([*arguments]))
@@ -85,6 +135,7 @@ def _run(command: str, arguments: Sequence[str]) -> int:
 
 def report(error: PybpfError, *, debug: bool) -> None:
     """Print an error; with ``debug`` the kernel's whole log too."""
+    sys.stdout.flush()
     if isinstance(error, SourceError):
         print(error, file=sys.stderr)
         return

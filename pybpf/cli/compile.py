@@ -12,7 +12,9 @@ _STAGES = ("tokens", "ast", "types", "ir", "alloc", "asm")
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("script", metavar="SCRIPT-or-FILE", help="the script, or a file with it")
+    parser.add_argument(
+        "script", nargs="?", metavar="SCRIPT-or-FILE", help="the script, or a file with it"
+    )
     parser.add_argument("arguments", nargs="*", metavar="ARG", help="what $1, $2 … stand for")
     parser.add_argument("-d", "--dump", choices=_STAGES, default="asm", help="the stage (asm)")
     parser.add_argument("--target", metavar="FILE", help="compile for a snapshot, not this machine")

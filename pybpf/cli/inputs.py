@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,8 +34,10 @@ def read_text(name: str) -> Source:
     return Source(shown, read_bytes(name).decode("utf-8", "surrogateescape"))
 
 
-def script(argument: str) -> Source:
-    """Return the script that an argument names (a file, or ``-``) or is."""
+def script(argument: str | None) -> Source:
+    """Return the script that an argument names (a file, or ``-``) or is; raises UsageError."""
+    if argument is None:
+        raise UsageError("no script given\n  hint: such as 'BEGIN { print(\"hello\"); }'")
     maybe_a_file = 0 < len(argument) < 4096 and "\0" not in argument
     if argument == "-" or (maybe_a_file and _is_file(argument)):
         return read_text(argument)
@@ -57,11 +60,22 @@ def _is_file(name: str) -> bool:
 
 
 def size(text: str) -> int:
-    """Return a number of bytes written as ``65536``, ``64K`` or ``1M``; raises ValueError."""
+    """Return a number of bytes written as ``65536``, ``64K`` or ``1M``, 1 byte to 1 GiB.
+
+    Raises ArgumentTypeError.
+    """
     match = re.fullmatch(r"([0-9]+)([kKmMgG]?)(?:i?[bB])?", text)
-    if not match:
-        raise ValueError(text)
-    return int(match[1]) * _UNITS[match[2].lower()]
+    number = int(match[1]) * _UNITS[match[2].lower()] if match else 0
+    if not 0 < number <= _UNITS["g"]:
+        raise ArgumentTypeError(f"'{text}' is no size from 1 to 1G, such as 65536, 64K or 4M")
+    return number
+
+
+def count(text: str) -> int:
+    """Return a number of entries, as a map can have; raises ArgumentTypeError."""
+    if not re.fullmatch(r"[0-9]{1,10}", text) or not 0 < int(text) < 1 << 31:
+        raise ArgumentTypeError(f"'{text}' is no number from 1 to {(1 << 31) - 1}")
+    return int(text)
 
 
 def target(file: str | None, environment: Mapping[str, str]) -> Target:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Sequence
 
-from pybpf.cli import inputs
+from pybpf.cli import UsageError, inputs
 from pybpf.errors import TargetError
+from pybpf.script import Provider
+from pybpf.target.target import Target
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -23,27 +26,52 @@ def main(options: argparse.Namespace) -> int:
     from pybpf.compiler.glob import matching
 
     target = inputs.target(options.target, {})
-    names: list[str] = []
     problems: list[TargetError] = []
-    for prefix, read in (("tracepoint", target.event_names), ("kprobe", target.functions)):
-        if ":" in options.pattern and not prefix.startswith(options.pattern.split(":")[0]):
-            continue
+    found: list[str] = []
+    providers, where = _split(options.pattern)
+    for provider in providers:
         try:
-            names += (f"{prefix}:{name}" for name in read())
+            names = _reader(provider, target, live=options.target is None)()
         except TargetError as error:
             problems.append(error)
-    pattern = options.pattern
-    if ":" in pattern:
-        head, _, tail = pattern.partition(":")
-        found = [n for n in matching(f"*:{tail}", names) if n.startswith(head)]
-    else:
-        found = matching(f"*:{pattern}", names)
-    for name in found:
-        print(name)
-    if problems and not names:
+        else:
+            found += (f"{provider}:{name}" for name in matching(where, names))
+    for line in found:
+        print(line)
+    if len(problems) == len(providers):
         raise problems[0]
+    sys.stdout.flush()
     for problem in problems:
         print(f"warning: {problem}", file=sys.stderr)
     if not found:
-        print(f"nothing matches '{pattern}'", file=sys.stderr)
+        print(f"nothing matches '{options.pattern}'", file=sys.stderr)
     return 0 if found else 1
+
+
+def _split(pattern: str) -> tuple[list[Provider], str]:
+    """Return the providers that a pattern is about, and the pattern for their places."""
+    from pybpf.compiler.providers import find
+
+    name, colon, where = pattern.partition(":")
+    if not colon:
+        return [Provider.TRACEPOINT, Provider.KPROBE], pattern
+    row = find(name)
+    listed = {Provider.TRACEPOINT, Provider.KPROBE, Provider.KRETPROBE}
+    if row is None or row.provider not in listed:
+        raise UsageError(
+            f"there is nothing to list of '{name}'\n"
+            f"  hint: there are places for {', '.join(sorted(listed))}"
+        )
+    return [row.provider], where or "*"
+
+
+def _reader(provider: Provider, target: Target, *, live: bool) -> Callable[[], Sequence[str]]:
+    """Return what reads the names of all places; raises TargetError."""
+    if provider is Provider.TRACEPOINT:
+        return target.event_names
+    if live:
+        from pybpf.kernel.attach import why_no_kprobes
+
+        if reason := why_no_kprobes():
+            raise TargetError(reason)
+    return target.functions

@@ -12,7 +12,7 @@ from pybpf import __version__
 from pybpf.cli import UsageError, inputs
 from pybpf.cli.printer import Printer
 from pybpf.errors import KernelError
-from pybpf.rows import LostRow, Row
+from pybpf.rows import ExitRow, LostRow, Row
 
 if TYPE_CHECKING:
     from pybpf.kernel.attach import Skipped
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _DEFAULT_MAP = 4096
 _DEFAULT_BUFFER = 1 << 20
 _PAGE = 4096
-_MAX_BUFFER = 1 << 30
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +30,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("script", nargs="?", metavar="SCRIPT-or-FILE", help="the script, or a file with it")
     add("arguments", nargs="*", metavar="ARG", help="what $1, $2 … stand for")
-    add("-c", "--command", metavar="CMD", help="run a command; $target is its pid, its end the end")
+    add("-c", "--command", metavar="CMD", help="run CMD; $target is its pid; its end ends the run")
     add("-d", "--debug", action="store_true", help="say more, with the kernel's log where it fails")
     add("-e", "--dry-run", action="store_true", help="compile only")
     add("-k", "--keep-going", action="store_true", help="go on where records are lost")
@@ -39,51 +38,45 @@ def declare(parser: argparse.ArgumentParser) -> None:
     add("-u", "--unbuffer", action="store_true", help="write every line at once")
     add("-v", "--version", action="version", version=f"pybpf {__version__}")
     add("--format", choices=("text", "json"), default="text", help="JSON lines instead of text")
-    add("--map-size", type=_positive, default=_DEFAULT_MAP, metavar="N", help="entries of each map")
-    add("--buffer", type=_buffer, default=_DEFAULT_BUFFER, metavar="SIZE", help="such as 64K or 4M")
+    add(
+        "--map-size", type=inputs.count, default=_DEFAULT_MAP, metavar="N",
+        help=f"entries of each map ({_DEFAULT_MAP})",
+    )  # fmt: skip
+    add(
+        "--buffer", type=_buffer, default=_DEFAULT_BUFFER, metavar="SIZE",
+        help="room for records, such as 64K or 4M (1M)",
+    )  # fmt: skip
     add("--vm", action="store_true", help="run in the built-in VM, on the events of --events")
-    add("--events", metavar="FILE", help="recorded events, JSON lines")
+    add(
+        "--events", metavar="FILE",
+        help="recorded events, JSON lines; without --vm for where there is no BPF",
+    )  # fmt: skip
     add("--target", metavar="FILE", help="compile for a snapshot (with --vm or --dry-run)")
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if not 0 < number < 1 << 31:
-        raise ValueError(text)
-    return number
 
 
 def _buffer(text: str) -> int:
     """Return the size rounded up to a power of two, as the kernel wants it."""
-    number = inputs.size(text)
-    if not 0 < number <= _MAX_BUFFER:
-        raise ValueError(text)
-    return max(_PAGE, 1 << (number - 1).bit_length())
+    return max(_PAGE, 1 << (inputs.size(text) - 1).bit_length())
 
 
 def main(options: argparse.Namespace) -> int:
     """Run the script and return the exit status that it means."""
-    if options.script is None:
-        raise UsageError("no script given\n  hint: pybpf run 'BEGIN { print(\"hello\"); }'")
+    source = inputs.script(options.script)
     if options.target and not (options.vm or options.dry_run):
         raise UsageError("--target goes with --vm or --dry-run: a live run is for this machine")
-    if options.vm and options.command:
+    if options.vm and options.command is not None:
         raise UsageError("-c starts a process, which --vm cannot trace")
-    if options.vm and not options.events:
+    if options.vm and options.events is None:
         raise UsageError("--vm wants recorded events: --events FILE")
-    if options.events and not options.vm:
-        options.vm = _no_kernel()
-    source = inputs.script(options.script)
+    if options.events is not None and not options.vm:
+        options.vm = _no_kernel(options.events)
     environment = {str(i): a for i, a in enumerate(options.arguments, start=1)}
     environment["0"] = source.name
-    return (
-        _run_vm(options, source, environment)
-        if options.vm
-        else _run_live(options, source, environment)
-    )
+    run = _run_vm if options.vm else _run_live
+    return run(options, source, environment)
 
 
-def _no_kernel() -> bool:
+def _no_kernel(events: str) -> bool:
     """Whether this process cannot use BPF, so that recorded events go to the VM by themselves."""
     try:
         from pybpf.kernel.features import why_unavailable
@@ -92,8 +85,14 @@ def _no_kernel() -> bool:
     except KernelError as error:
         reason = error
     if reason is not None:
-        print(f"pybpf: {reason.action}: {reason.strerror}; using the VM", file=sys.stderr)
+        _say(f"pybpf: no BPF here ({reason.strerror}): using the VM, on {events}")
     return reason is not None
+
+
+def _say(text: str) -> None:
+    """Print to standard error, after what was printed to standard output before."""
+    sys.stdout.flush()
+    print(text, file=sys.stderr)
 
 
 def _compile(options: argparse.Namespace, source: Source, target: Target) -> CompiledScript:
@@ -115,24 +114,22 @@ def _print_all(rows: Iterator[Row], show: Callable[[Row], None]) -> None:
 
 
 def _run_vm(options: argparse.Namespace, source: Source, environment: dict[str, str]) -> int:
-    from pybpf.rows import ExitRow
     from pybpf.vm.driver import read_events, run_events
 
     target = inputs.target(options.target, environment)
     script = _compile(options, source, target)
+    events = read_events(inputs.read_text(options.events))
     if options.dry_run:
         return 0
-    events = read_events(inputs.read_text(options.events))
     show = Printer(target, json=options.format == "json", unbuffered=options.unbuffer)
-    status = 0
+    code = lost = 0
     for row in run_events(script, target, events):
         if isinstance(row, ExitRow):
-            status = row.code
-        elif isinstance(row, LostRow) and row.map is None and not options.keep_going:
-            status = 1
-        if not isinstance(row, ExitRow) or options.format == "json":
-            show(row)
-    return status
+            code = row.code
+        elif isinstance(row, LostRow) and row.map is None:
+            lost = row.records
+        show(row)
+    return code or _complete(lost, options)
 
 
 def _run_live(options: argparse.Namespace, source: Source, environment: dict[str, str]) -> int:
@@ -164,32 +161,37 @@ def _run_live(options: argparse.Namespace, source: Source, environment: dict[str
         )
         _report_skipped(session.skipped, debug=options.debug)
         if options.debug:
-            print("debug: attached", file=sys.stderr)
+            _say("debug: attached")
         _print_all(session.rows(), show)
         _print_all(session.finish(), show)
-        misses = session.recursion_misses()
-        if misses:
-            sys.stdout.flush()
-            print(
-                f"warning: {misses} events came while another program ran on that CPU, "
-                "and were skipped by the kernel",
-                file=sys.stderr,
-            )
-        lost = session.ending.lost if session.ending else 0
-        if lost:
-            sys.stdout.flush()
-            print("error: stopped, since records were lost; -k goes on", file=sys.stderr)
+        _report_misses(session.recursion_misses())
+        _complete(session.ending.lost if session.ending else 0, options)
         return session.status
+
+
+def _complete(lost: int, options: argparse.Namespace) -> int:
+    """Return the status of a run that lost records: without -k that is an error."""
+    if not lost or options.keep_going:
+        return 0
+    _say("error: records were lost, so the output is not complete\n  hint: -k goes on all the same")
+    return 1
+
+
+def _report_misses(misses: int) -> None:
+    if misses:
+        _say(
+            f"warning: {misses} events came while another program ran on that CPU: "
+            "the kernel skipped them"
+        )
 
 
 def _report_skipped(skipped: Sequence[Skipped], *, debug: bool) -> None:
     if not skipped:
         return
-    print(
+    _say(
         f"warning: {len(skipped)} functions could not be probed"
-        + ("" if debug else "; -d names them"),
-        file=sys.stderr,
+        + ("" if debug else "; -d names them")
     )
     if debug:
         for one in skipped:
-            print(f"debug: {one.probe}: {one.function}: {one.reason}", file=sys.stderr)
+            _say(f"debug: {one.probe}: {one.function}: {one.reason}")

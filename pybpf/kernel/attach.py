@@ -110,7 +110,10 @@ class Attachments:
         """Open a perf event for each function."""
         pmu = features.pmu("kprobe")
         if pmu is None:
-            raise _no_kprobes(probe)
+            hint = "tracepoints need no kprobes: `pybpf list 'tracepoint:*'` shows them"
+            raise KernelError(
+                errno.EOPNOTSUPP, f"cannot attach {probe.spec}", hints=(why_no_kprobes(), hint)
+            )
         config = pmu.bits.get("retprobe", 1) if probe.provider is Provider.KRETPROBE else 0
         steps = []
         for place in probe.functions:
@@ -214,18 +217,14 @@ def _all(steps: Sequence[Callable[[], None]]) -> Callable[[], None]:
     return attach
 
 
-def _no_kprobes(probe: ProbeSpec) -> KernelError:
-    """Say which build options are missing, where the kernel tells."""
+def why_no_kprobes() -> str:
+    """Return why no function can be probed on this kernel; empty where that is possible."""
+    if features.pmu("kprobe") is not None:
+        return ""
     config = features.config()
     missing = [option for option in _KPROBE_OPTIONS if option not in config]
     if not config:
-        reason = f"this kernel has no kprobes ({' or '.join(_KPROBE_OPTIONS)} is missing)"
-    elif missing:
-        reason = f"this kernel was built without {' and '.join(missing)}"
-    else:
-        reason = "this kernel has no kprobe events for perf (Linux 4.17)"
-    return KernelError(
-        errno.EOPNOTSUPP,
-        f"cannot attach {probe.spec}",
-        hints=(reason, "tracepoints need no kprobes: `pybpf list 'tracepoint:*'` shows them"),
-    )
+        return f"this kernel has no kprobes ({' or '.join(_KPROBE_OPTIONS)} is missing)"
+    if missing:
+        return f"this kernel was built without {' and '.join(missing)}"
+    return "this kernel has no kprobe events for perf (Linux 4.17)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import struct
 import sys
 from collections.abc import Sequence
@@ -143,7 +144,16 @@ class Loaded:
 
 
 def _create(spec: MapSpec) -> Map:
-    return Map(spec.type, spec.name, spec.key_size, spec.value_size, spec.max_entries, spec.flags)
+    try:
+        return Map(
+            spec.type, spec.name, spec.key_size, spec.value_size, spec.max_entries, spec.flags
+        )
+    except KernelError as error:
+        if error.errno in {errno.E2BIG, errno.ENOMEM}:
+            what = "bytes" if spec.role is MapRole.EVENTS else "entries"
+            option = "--buffer" if spec.role is MapRole.EVENTS else "--map-size"
+            error.hints += (f"{spec.max_entries} {what} are too many: see {option}",)
+        raise
 
 
 def _debug_info(program: Program, name: str, stack: ExitStack) -> DebugInfo | None:

@@ -1,0 +1,142 @@
+"""What all commands have in common: help, errors, an exit status."""
+
+from pathlib import Path
+
+import pytest
+
+from pybpf import __version__
+from pybpf.cli import _COMMANDS, run
+from pybpf.errors import KernelError
+
+HELP = "\n  hint: `pybpf {} -h` shows the arguments\n"
+CHOICES = "invalid choice: 'nothing' (choose from 'tokens', 'ast', 'types', 'ir', 'alloc', 'asm')"
+TRY = "\n  hint: try `pybpf -h`\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ([], f"error: no command given: run, compile, asm, dis, list, snapshot{TRY}"),
+        (["rnu"], f"error: 'rnu' is no command; did you mean 'run'?{TRY}"),
+        (["frobnicate"], f"error: 'frobnicate' is no command{TRY}"),
+        (
+            ["--frob"],
+            "error: unrecognized arguments: --frob\n  hint: `pybpf -h` shows the arguments\n",
+        ),
+        (
+            ["BEGIN { exit(0); }"],
+            "error: 'BEGIN { exit(0); }' is no command\n  hint: `pybpf run SCRIPT` runs a script\n",
+        ),
+        (
+            ["run", "--frob"],
+            f"error: unrecognized arguments: --frob{HELP.format('run')}",
+        ),
+        (
+            ["snapshot"],
+            f"error: the following arguments are required: -o/--output{HELP.format('snapshot')}",
+        ),
+        (
+            ["compile", "-d", "nothing", "BEGIN { exit(0); }"],
+            f"error: argument -d/--dump: {CHOICES}{HELP.format('compile')}",
+        ),
+    ],
+)
+def test_wrong_arguments_are_one_error(pybpf, arguments, error):
+    said = pybpf(*arguments)
+    assert (said.status, said.out, said.err) == (1, "", error)
+
+
+def test_help_names_all_commands(pybpf):
+    said = pybpf("-h")
+    assert (said.status, said.err) == (0, "")
+    assert all(f"\n  {name} " in said.out for name in _COMMANDS)
+
+
+@pytest.mark.parametrize("command", _COMMANDS)
+def test_every_command_has_help(pybpf, command):
+    said = pybpf(command, "-h")
+    assert (said.status, said.err) == (0, "")
+    assert said.out.startswith(f"usage: pybpf {command} ")
+
+
+@pytest.mark.parametrize("arguments", [["-v"], ["--version"], ["run", "-v"]])
+def test_version(pybpf, arguments):
+    said = pybpf(*arguments)
+    assert (said.status, said.out) == (0, f"pybpf {__version__}\n")
+
+
+def test_python_m_pybpf(start):
+    assert start("-v").end().out == f"pybpf {__version__}\n"
+
+
+LOG = "\n  hint: -d shows the kernel's whole log\n"
+BUG = "\n  hint: this is a bug in pybpf; -d shows where\n"
+
+
+def fail_with(monkeypatch, error):
+    def fail(_options):
+        raise error
+
+    monkeypatch.setattr(run, "main", fail)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "text"),
+    [
+        (KeyboardInterrupt(), 130, ""),
+        (OSError(28, "No space left on device"), 1, "error: No space left on device\n"),
+        (BrokenPipeError(), 1, ""),
+        (
+            KernelError(1, "cannot do it", hints=("ask",)),
+            1,
+            "error: cannot do it: Operation not permitted (errno 1)\n  hint: ask\n",
+        ),
+        (
+            KernelError(22, "cannot load", log="R0 !read_ok\nmore\n"),
+            1,
+            f"error: cannot load: Invalid argument (errno 22){LOG}",
+        ),
+        (
+            ZeroDivisionError("x"),
+            1,
+            f"internal error: ZeroDivisionError: x{BUG}",
+        ),
+    ],
+)
+def test_what_goes_wrong_is_one_message(pybpf, monkeypatch, error, status, text):
+    fail_with(monkeypatch, error)
+    monkeypatch.setattr("pybpf.cli._give_up_output", lambda: None)
+    said = pybpf("run", "x")
+    assert (said.status, said.out, said.err) == (status, "", text)
+
+
+def test_debug_shows_the_kernels_log(pybpf, monkeypatch):
+    fail_with(monkeypatch, KernelError(22, "cannot load", log="R0 !read_ok\nmore\n"))
+    assert pybpf("run", "-d", "x").err == (
+        "error: cannot load: Invalid argument (errno 22)\nR0 !read_ok\nmore\n"
+    )
+
+
+def test_debug_shows_where_a_bug_is(pybpf, monkeypatch):
+    fail_with(monkeypatch, ZeroDivisionError("x"))
+    with pytest.raises(ZeroDivisionError):
+        pybpf("run", "-d", "x")
+
+
+def test_a_full_disk_is_one_error(start):
+    with Path("/dev/full").open("w") as full:
+        said = start("list", "--target", demo(), stdout=full).end()
+    assert (said.status, said.err) == (1, "error: No space left on device\n")
+
+
+def test_a_reader_that_goes_away_is_no_error(start):
+    process = start("list", "--target", demo())
+    process.stdout.readline()
+    process.stdout.close()
+    process.stdout = None
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (1, "")
+
+
+def demo():
+    return Path(__file__).parents[1] / "data" / "targets" / "6.12.tar.gz"
