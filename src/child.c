@@ -46,6 +46,7 @@ static void wait_and_become(int held, const char *path, char *const *argv, char 
 int child_start(int held, int release, int death_signal, const char *path, char *const *argv,
 		char *const *otherwise)
 {
+	const pid_t parent = getpid();
 	sigset_t all, before;
 	pid_t pid;
 
@@ -55,6 +56,8 @@ int child_start(int held, int release, int death_signal, const char *path, char 
 	if (pid == 0) {
 		close(release);
 		prctl(PR_SET_PDEATHSIG, death_signal);
+		if (getppid() != parent) /* it has died before that */
+			_exit(127);
 		reset_signals();
 		pthread_sigmask(SIG_SETMASK, &before, NULL);
 		wait_and_become(held, path, argv, otherwise);
