@@ -17,9 +17,10 @@ from pybpf.compiler.lower import lower
 from pybpf.compiler.lowering.state import failure_index, key_struct
 from pybpf.compiler.parser import parse_text
 from pybpf.compiler.providers import row_of
+from pybpf.compiler.registers import reads_traced_only
 from pybpf.compiler.runtime import EVENTS, LOST, ZERO
 from pybpf.isa.abi import MapType
-from pybpf.script import CompiledScript, MapRole, MapSpec, ProbeSpec
+from pybpf.script import CompiledScript, MapRole, MapSpec, ProbeSpec, Provider
 from pybpf.source import Source
 from pybpf.target.features import RINGBUF
 from pybpf.target.target import Target
@@ -85,7 +86,10 @@ def link(
         )
         scratch = max(scratch, generated.scratch_size)
         program = generated.program
-        probes += (dataclasses.replace(spec, program=program) for spec in probe.specs)
+        probes += (
+            dataclasses.replace(spec, program=program, traced=_traced(spec, function, target))
+            for spec in probe.specs
+        )
     maps = [_script_map(typed, decl, options) for decl in typed.maps]
     used = _maps_used(functions)
     maps += _runtime_maps(typed, used, target, options)
@@ -93,6 +97,13 @@ def link(
         count = len(typed.probes)
         maps.append(MapSpec(SCRATCH, MapRole.SCRATCH, MapType.PERCPU_ARRAY, 4, scratch, count))
     return CompiledScript(typed.source, target.arch.name, tuple(probes), tuple(maps), typed.events)
+
+
+def _traced(spec: ProbeSpec, function: ir.Function, target: Target) -> bool:
+    if spec.provider not in {Provider.KPROBE, Provider.KRETPROBE}:
+        return False
+    on_return = spec.provider is Provider.KRETPROBE
+    return reads_traced_only(function, target.arch, on_return=on_return)
 
 
 def _script_map(typed: tast.TypedScript, decl: tast.MapDecl, options: Options) -> MapSpec:

@@ -139,7 +139,10 @@ class Provider(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KernelFunction:
-    """A place in kernel text: a symbol plus a byte offset, or (no symbol) an absolute address."""
+    """A place in kernel text: a symbol plus a byte offset, or (no symbol) an absolute address.
+
+    The symbol may be qualified by a module: ``dummy:dummy_xmit``.
+    """
 
     symbol: str
     offset: int = 0
@@ -150,7 +153,8 @@ class ProbeSpec:
     """One clause, compiled, and where it is to be attached.
 
     ``spec`` is as written. By provider: ``functions`` of a k(ret)probe, all that a glob matched
-    (``glob``); ``tracepoint`` as ``category/event``; ``period`` in nanoseconds of an interval;
+    (``glob``), and whether its program does with the registers that ftrace saves for everyone
+    (``traced``); ``tracepoint`` as ``category/event``; ``period`` in nanoseconds of an interval;
     ``frequency`` in Hz and ``cpu`` (None: all) of a profile.
     """
 
@@ -159,6 +163,7 @@ class ProbeSpec:
     program: Program
     functions: tuple[KernelFunction, ...] = ()
     glob: bool = False
+    traced: bool = False
     tracepoint: str = ""
     period: int = 0
     frequency: int = 0

@@ -1,8 +1,9 @@
-"""kprobe and kretprobe: SYMBOL, SYMBOL+OFFSET, an address or a pattern."""
+"""kprobe and kretprobe: SYMBOL, MODULE:SYMBOL, SYMBOL+OFFSET, an address or a pattern."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from pybpf.compiler.glob import is_glob, matching
 from pybpf.compiler.scope import fault
@@ -14,7 +15,7 @@ from pybpf.suggest import did_you_mean
 from pybpf.target.target import Target
 
 _NUMBER = r"0[xX][0-9a-fA-F]{1,16}|[0-9]{1,19}"
-_PLACE = re.compile(rf"(?P<symbol>[A-Za-z_.$][\w.$]*)(?:\+(?P<offset>{_NUMBER}))?")
+_PLACE = re.compile(rf"(?P<symbol>(?:\w+:)?[A-Za-z_.$][\w.$]*)(?:\+(?P<offset>{_NUMBER}))?")
 _ADDRESS = re.compile(_NUMBER)
 
 
@@ -54,6 +55,20 @@ def _expand(provider: Provider, where: str, span: Span, target: Target) -> Probe
     found = matching(where, known)
     if not found:
         near = did_you_mean(re.sub(r"[^\w.]", "", where), known)
-        raise fault(span, f"no function of this kernel matches '{where}'{near}")
+        message = f"no function of this kernel matches '{where}'{near}"
+        raise fault(span, message, *_renamed(provider, where, known, target))
     places = tuple(KernelFunction(name) for name in found)
     return ProbeSpec(provider, span.text, Program(()), functions=places, glob=True)
+
+
+def _renamed(
+    provider: Provider, where: str, known: Sequence[str], target: Target
+) -> tuple[str, ...]:
+    """Return advice where a pattern would match what system calls are called today."""
+    for name in target.arch.syscall_functions(where):
+        if matching(name, known):
+            return (
+                f"since Linux 4.17 that is {provider}:{name}, with a struct pt_regs as argument",
+                "tracepoint:syscalls/sys_enter_… has the arguments of system calls",
+            )
+    return ()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pybpf.errors import KernelError, TargetError
 from pybpf.kernel import features, syscall
 from pybpf.kernel.fd import Fd
+from pybpf.kernel.functions import located
 from pybpf.kernel.maps import online_cpus
 from pybpf.kernel.programs import Prog
 from pybpf.script import KernelFunction, ProbeSpec, Provider
@@ -48,7 +49,7 @@ class Attachments:
 
     def wants_multi(self, probe: ProbeSpec) -> bool:
         """Whether the probe is attached by one link to many functions."""
-        return probe.glob and bool(probe.functions) and features.kprobe_multi()
+        return probe.glob and probe.traced and features.kprobe_multi()
 
     def open(self, probe: ProbeSpec, prog: Prog) -> Callable[[], None]:
         """Open the events of a probe; the program runs only once what this returns is called.
@@ -115,46 +116,68 @@ class Attachments:
                 errno.EOPNOTSUPP, f"cannot attach {probe.spec}", hints=(why_no_kprobes(), hint)
             )
         config = pmu.bits.get("retprobe", 1) if probe.provider is Provider.KRETPROBE else 0
-        steps = []
-        for place in probe.functions:
+
+        def opened(place: KernelFunction) -> Callable[[], None]:
+            event = syscall.perf_open_probe(
+                pmu.type, config, place.symbol or None, place.offset, cpu=_some_cpu()
+            )
+            return self._event(event, prog)
+
+        (first, *_) = probe.functions
+        if not probe.glob and ":" not in first.symbol:
             try:
-                event = syscall.perf_open_probe(
-                    pmu.type, config, place.symbol or None, place.offset, cpu=_some_cpu()
-                )
+                return opened(first)
             except KernelError as error:
-                if not probe.glob or error.errno in _GENERAL:
-                    raise self._explained(error, place) from None
-                self._skip(probe, place.symbol, error)
-            else:
-                steps.append(self._event(event, prog))
+                if error.errno != errno.EADDRNOTAVAIL:  # the name stands for several functions
+                    raise self._explained(error, first) from None
+        steps = []
+        for place, name in self._places(probe):
+            try:
+                steps.append(opened(place))
+            except KernelError as error:
+                if error.errno in _GENERAL:
+                    raise
+                self._skip(probe, name, error)
         if not steps:
             raise self._none_left(probe)
         return _all(steps)
+
+    def _places(self, probe: ProbeSpec) -> list[tuple[KernelFunction, str]]:
+        """Return all places that the names of a probe's functions stand for, each with its name."""
+        (first, *_) = probe.functions
+        names = [place.symbol for place in probe.functions]
+        found = located(names, self._target, traceable=probe.glob)
+        if not found and not probe.glob:
+            raise self._explained(KernelError(errno.ENOENT, ""), first)
+        if not found:  # the kernel hides addresses
+            return [(place, place.symbol) for place in probe.functions]
+        return [
+            (KernelFunction("", address + first.offset), name) for address, name in found.items()
+        ]
 
     def _attach_many(self, probe: ProbeSpec, prog: Prog) -> None:
         """Attach to many functions by as few links as possible: a list that is refused is halved.
 
         One unprobeable function makes the kernel refuse the whole list.
         """
-        waiting = [[place.symbol for place in probe.functions]]
+        on_return = probe.provider is Provider.KRETPROBE
+        waiting = [self._places(probe)]
         attached = 0
         while waiting:
-            names = waiting.pop()
+            part = waiting.pop()
             try:
-                link = syscall.link_kprobe_multi(
-                    prog, names, on_return=probe.provider is Provider.KRETPROBE
-                )
+                link = syscall.link_kprobe_multi(prog, _listed(part), on_return=on_return)
             except KernelError as error:
                 if error.errno in _GENERAL:
                     raise
-                if len(names) == 1:
-                    self._skip(probe, names[0], error)
+                if len(part) == 1:
+                    self._skip(probe, part[0][1], error)
                 else:
-                    middle = len(names) // 2
-                    waiting += [names[middle:], names[:middle]]
+                    middle = len(part) // 2
+                    waiting += [part[middle:], part[:middle]]
             else:
                 self._links.append(link)
-                attached += len(names)
+                attached += len(part)
         if not attached:
             raise self._none_left(probe)
 
@@ -173,9 +196,7 @@ class Attachments:
         hints = error.hints
         match error.errno:
             case errno.ENOENT if place.symbol:
-                hints = (f"there is no such function{self._similar(place.symbol)}",)
-            case errno.EADDRNOTAVAIL:
-                hints = ("the name stands for several functions: give an address instead",)
+                hints = self._missing(place.symbol)
             case errno.EILSEQ:
                 hints = ("no instruction starts at this offset",)
             case errno.EINVAL:
@@ -184,11 +205,28 @@ class Attachments:
                 pass
         return KernelError(error.errno or errno.EINVAL, f"cannot probe {where}", hints=hints)
 
-    def _similar(self, name: str) -> str:
+    def _missing(self, name: str) -> tuple[str, ...]:
+        """Say that there is no function of that name, and what may be meant."""
+        module, _, bare = name.rpartition(":")
         try:
-            return did_you_mean(name, self._target.functions())
+            known = self._target.functions()
         except TargetError:
-            return ""
+            known = ()
+        for today in self._target.arch.syscall_functions(bare):
+            if today in known:
+                return (
+                    f"since Linux 4.17 that is {today}, with a struct pt_regs as argument",
+                    "tracepoint:syscalls/sys_enter_… has the arguments of system calls",
+                )
+        where = f" in a loaded module called '{module}'" if module else ""
+        return (f"there is no such function{where}{did_you_mean(bare, known)}",)
+
+
+def _listed(places: list[tuple[KernelFunction, str]]) -> list[int] | list[str]:
+    """Return addresses, or names where the kernel hides addresses."""
+    if places[0][0].symbol:
+        return [name for _, name in places]
+    return [place.offset for place, _ in places]
 
 
 def _some_cpu() -> int:

@@ -6,6 +6,8 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import groupby
+from operator import itemgetter
 
 from pybpf.errors import KernelError, TargetError
 from pybpf.kernel.tracefs import open_debugfs, open_tracefs
@@ -119,17 +121,38 @@ class LiveTarget:
             with open_tracefs() as tree:
                 names = {line.split()[0] for line in tree.read(_TRACEABLE).splitlines() if line}
         except (FileNotFoundError, TargetError):  # without CONFIG_DYNAMIC_FTRACE there is no list
-            names = {name.partition(" ")[0] for _, name in self.symbols}
+            names = {_bare(name) for _, name in self.symbols}
+        else:
+            names |= self._aliases(names)
         names -= _blacklist()
         return tuple(sorted(name for name in names if not name.startswith(_PADDING)))
+
+    def _aliases(self, names: set[str]) -> set[str]:
+        """Return all names of functions that go by one of ``names``: ftrace lists one of each."""
+        try:
+            symbols = iter(self.symbols)
+        except TargetError:
+            return set()
+        found: set[str] = set()
+        for _, rows in groupby(symbols, key=itemgetter(0)):
+            group = [_bare(name) for _, name in rows]
+            if len(group) > 1 and not names.isdisjoint(group):
+                found.update(group)
+        return found
 
     def functions(self) -> Sequence[str]:
         """Return the names of the functions a kprobe may be put on, sorted, without repeats.
 
-        They are those that ftrace can trace, or all where it cannot tell, without the blacklist of
-        kprobes. Raises TargetError where neither tracefs nor the symbols can be read.
+        They are those that ftrace can trace, under all their names, or all functions where it
+        cannot tell, without the blacklist of kprobes. Raises TargetError where neither tracefs nor
+        the symbols can be read.
         """
         return self._functions
+
+
+def _bare(name: str) -> str:
+    """Return a symbol's name without its module."""
+    return name.partition(" ")[0]
 
 
 # line: '0x' start '-' '0x' end '\t' symbol

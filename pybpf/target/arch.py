@@ -32,6 +32,25 @@ class Arch:
     stack_arguments: int | None
     syscall_prefixes: tuple[str, ...]
 
+    def traced(self, *, on_return: bool) -> frozenset[str]:
+        """Return the registers that a link to many functions (kprobe.multi) has at each of them.
+
+        These are what ftrace saves for everyone. Since Linux 6.14, which has fprobes on top of the
+        function graph tracer, the other fields of ``regs`` hold what was on the stack before.
+        """
+        both = {self.ip, self.sp}
+        return frozenset(both | ({self.retval} if on_return else set(self.arguments)))
+
+    def syscall_functions(self, name: str) -> tuple[str, ...]:
+        """Return what the function of a system call may be called since Linux 4.17, best first.
+
+        ``name`` is the older one, SyS_read or sys_read, or a pattern; nothing for other names.
+        """
+        prefix, _, rest = name.partition("_")
+        if prefix.lower() != "sys" or not rest:
+            return ()
+        return tuple(f"{new}sys_{rest}" for new in self.syscall_prefixes)
+
 
 def _regs(name: str, order: str) -> Struct:
     """Return a struct of unsigned longs; the field names are given in memory order."""
