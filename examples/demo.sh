@@ -13,6 +13,9 @@ if live=$($pybpf run -c "$command" examples/demo.ply 2>&1); then
     echo "This ran live on Linux $(uname -r)."
     exit
 fi
+case $live in
+    *"internal error"*) echo "$live"; exit 1 ;;
+esac
 
 events=examples/demo-events.jsonl
 # The process that the events were recorded of.

@@ -170,7 +170,7 @@ def test_what_record_prints_is_replayed_as_it_was(replay):
     assert [json.loads(line) for line in printed.splitlines()] == events
 
 
-def demo(python):
+def demo(python, status=0):
     result = subprocess.run(
         ["sh", str(EXAMPLES / "demo.sh")],
         env={**os.environ, "PYTHON": python, "PYTHONUTF8": "1"},
@@ -180,26 +180,42 @@ def demo(python):
         encoding="utf-8",
         check=False,
     )
-    assert result.returncode == 0, result.stdout
+    assert result.returncode == status, result.stdout
     return result.stdout
 
 
-def test_make_demo_runs_in_the_vm_where_nobody_may_trace(tmp_path):
-    python = tmp_path / "python"
-    real = shlex.quote(sys.executable)
-    refused = "error: cannot load: Operation not permitted"
-    python.write_text(
-        f'#!/bin/sh\ncase "$*" in *--vm*) exec {real} "$@";; esac\necho "{refused}" >&2; exit 1\n'
-    )
-    python.chmod(0o755)
+@pytest.fixture
+def refused(tmp_path):
+    """Return a function: a Python that runs only ``--vm``, and else ends with a message."""
 
-    printed = demo(str(python))
+    def make(message):
+        python = tmp_path / "python"
+        real = shlex.quote(sys.executable)
+        python.write_text(
+            f'#!/bin/sh\ncase "$*" in *--vm*) exec {real} "$@";; esac\necho "{message}"; exit 1\n'
+        )
+        python.chmod(0o755)
+        return str(python)
+
+    return make
+
+
+def test_make_demo_runs_in_the_vm_where_nobody_may_trace(refused):
+    why = "error: cannot load: Operation not permitted"
+
+    printed = demo(refused(f"{why}\n  hint: be root"))
 
     assert f"reads of process {recorded()[0]['pid']}:" in printed
     assert "{ cat             }: \n\t[" in printed
     assert printed.endswith(
-        f"This ran in the VM, on recorded events. Live, the answer is:\n{refused}\n"
+        f"This ran in the VM, on recorded events. Live, the answer is:\n{why}\n"
     )
+
+
+def test_make_demo_fails_where_it_should_have_run_live(refused):
+    bug = "internal error: KeyError: 1"
+
+    assert demo(refused(bug), status=1) == f"{bug}\n"
 
 
 @pytest.mark.kernel
