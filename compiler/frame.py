@@ -191,7 +191,8 @@ class _Moving:
         return base, offset
 
     def _address(self, dst: VReg, ref: SlotRef) -> Op:
-        return Bin(dst, BinOp.ADD, 64, self.base, self._starts[ref.slot] + ref.offset)
+        offset = self._starts[ref.slot] + ref.offset
+        return Bin(dst, BinOp.ADD, 64, self.base, offset) if offset else Copy(dst, self.base)
 
 
 def _common_dominator(function: Function, moved: Collection[Slot]) -> Label:

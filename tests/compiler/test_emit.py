@@ -65,6 +65,10 @@ def lines(text: str, features=ALL) -> str:
             ),
         ),
         (
+            "v1 = *(u64 *)(ctx +0)\nv2 = u32 8589934593 - v1\n*(u64 *)(ctx +0) = v2",
+            "r0 = *(u64 *)(r1 + 0)\nr5 = 1\nw5 -= w0\n*(u64 *)(r1 + 0) = r5",
+        ),
+        (
             "v1 = *(u64 *)(ctx +0)\nv2 = u32 v1 s>> 3\nv3 = u32 -v2\n*(u32 *)(ctx +0) = v3",
             "r0 = *(u64 *)(r1 + 0)\nw0 s>>= 3\nw0 = -w0\n*(u32 *)(r1 + 0) = r0",
         ),

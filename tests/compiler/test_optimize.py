@@ -96,6 +96,14 @@ def written(text: str) -> str:
             "v1 = *(u64 *)(ctx +0)\nv2 = v1 + 7\nv1 = v1 + 1\nv3 = v1 + 7",
             "v1 = *(u64 *)(ctx +0)\nv2 = v1 + 7\nv1 = v1 + 1\nv3 = v1 + 7",
         ),
+        (
+            "v1 = *(u64 *)(ctx +0)\nv2 = v1 * 10\nv2 = v2 + 1\nv3 = v1 * 10",
+            "v1 = *(u64 *)(ctx +0)\nv2 = v1 * 10\nv2 = v2 + 1\nv3 = v1 * 10",
+        ),
+        (
+            "v1 = *(u64 *)(ctx +0)\nv2 = v1 + 4\nv1 = *(u64 *)(ctx +8)\nv3 = v2 + 3",
+            "v1 = *(u64 *)(ctx +0)\nv2 = v1 + 4\nv1 = *(u64 *)(ctx +8)\nv3 = v2 + 3",
+        ),
         # the length of a comparison and of what is used after it is one register
         (
             "v1 = *(u64 *)(ctx +0)\nv2 = (u32) v1\nv3 = v2\nv4 = u32 v3 + 1\nv5 = v2 + 1",
@@ -162,14 +170,15 @@ def test_what_paths_do_not_agree_on_is_unknown():
     assert "v8 = v5 + 1" in dump_function(found)
 
 
-def test_the_width_of_a_merged_register_is_that_of_the_widest():
-    text = """
+@pytest.mark.parametrize(("first", "second"), [("u8", "u16"), ("u16", "u8")])
+def test_the_width_of_a_merged_register_is_that_of_the_widest(first, second):
+    text = f"""
         entry:
             v1 = *(u64 *)(ctx +0)
-            v2 = *(u8 *)(ctx +8)
+            v2 = *({first} *)(ctx +8)
             if v1 == 0 goto left else join
         left:
-            v2 = *(u16 *)(ctx +8)
+            v2 = *({second} *)(ctx +8)
             goto join
         join:
             v3 = (u8) v2
@@ -285,6 +294,24 @@ def test_what_a_jump_passes_is_done_on_the_way():
     found = dump_function(optimize(parse_function(text)))
 
     assert "bpf_map_delete_elem(8, 0)" in found
+
+
+@pytest.mark.parametrize("between", ["v3 = *(u64 *)(ctx +16)", "v3 = v3 + v2"])
+def test_a_value_set_anew_decides_nothing(between):
+    text = AND.format(between="", tested="v3").replace("v3 = 1", f"v3 = 1\n{between}")
+
+    found = dump_function(thread_jumps(parse_function(text)))
+
+    assert found.count("goto test") == 1
+    assert "goto out" in found
+
+
+def test_paths_that_disagree_decide_nothing():
+    text = AND.format(between="bpf_ktime_get_ns()\ngoto then2\nthen2:", tested="v3")
+
+    function = parse_function(text)
+
+    assert thread_jumps(function) == function
 
 
 def test_a_branch_is_followed_where_nothing_is_passed():
