@@ -78,6 +78,7 @@ class Session:
         self._stack = ExitStack()
         self._early: deque[Row] = deque()
         self._records: Iterator[bytes | memoryview] = iter(())
+        self._interrupted = False
         self._signal: tuple[int, float] | None = None
         self._exit: int | None = None
         self._end_exit: int | None = None
@@ -86,7 +87,7 @@ class Session:
     def __enter__(self) -> Self:
         """Load everything, run BEGIN, attach, release the child; raises KernelError.
 
-        Where BEGIN has called exit(), nothing is attached and the child never runs.
+        Where BEGIN has ended the run, nothing is attached and the child never runs.
         """
         with ExitStack() as stack:
             self._poll = stack.enter_context(select.epoll())
@@ -138,7 +139,8 @@ class Session:
         if self._child is not None:
             self._poll.register(self._child.fileno(), select.EPOLLIN)
         self._early.extend(self._fire(Provider.BEGIN))
-        if self._exit is not None:
+        self.ending = self._why_end(child_ended=False)
+        if self.ending is not None:
             return
         for attach in steps:
             attach()
@@ -179,7 +181,7 @@ class Session:
             if self._before_wait is not None:
                 self._before_wait()
             left = None if until is None else max(0.0, until - time.monotonic())
-            ended = self._exit is None and self._wait(left)
+            ended = self._wait(0.0 if self._interrupted else left)
             # What was sent before the child ended is in the ring by now.
             yield from self._drain()
             self.ending = self._why_end(child_ended=ended)
@@ -215,6 +217,7 @@ class Session:
         if ring is None:
             return
         # What a caller who went away in the middle has left comes first.
+        self._interrupted = True
         for records in (self._records, ring.drain()):
             self._records = records
             for record in records:
@@ -225,6 +228,7 @@ class Session:
                     yield row
                 if self._signal is not None and not self._finished:
                     return
+        self._interrupted = False
 
     def _fire(self, provider: Provider) -> Iterator[Row]:
         """Run the BEGIN or the END probes, and yield their rows."""

@@ -56,7 +56,14 @@ class Maps(Mapping[str, dict[Any, Any]]):
 
 
 def _hashable(part: Any) -> Any:
-    return tuple(map(_hashable, part)) if isinstance(part, list) else part
+    """Return plain data as something that can be a key: arrays and structs as tuples."""
+    match part:
+        case list():
+            return tuple(map(_hashable, part))
+        case dict():
+            return tuple(map(_hashable, part.values()))
+        case _:
+            return part
 
 
 class Trace:
@@ -85,10 +92,11 @@ class Trace:
     def __enter__(self) -> Self:
         with ExitStack() as stack:
             child = None
+            environment = self._environment
             if self._command is not None:
                 child = stack.enter_context(Child(self._command))
-                self._environment["target"] = str(child.pid)
-            target = LiveTarget(self._environment)
+                environment = environment | {"target": str(child.pid)}
+            target = LiveTarget(environment)
             script = compile_script(self._text, target, self._options)
             self._session = stack.enter_context(
                 Session(
