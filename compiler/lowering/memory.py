@@ -181,7 +181,7 @@ def _copy_value(
     """
     plain = strip(t)
     if clean and is_string(t):
-        _copy_text(state, source, target, size)
+        _copy(state, (clean_text(state, source, size), 0), target, size)
     elif clean and isinstance(plain, Struct):
         end = 0
         for field in sorted(plain.fields, key=lambda f: f.offset):
@@ -206,17 +206,17 @@ def _moved(place: _Place, by: int) -> _Place:
     return place[0], place[1] + by
 
 
-def _copy_text(state: Lowering, source: _Place, target: _Place, size: int) -> None:
+def clean_text(state: Lowering, source: _Place, size: int) -> ir.SlotRef:
     """Copy a string up to its NUL and no further: what lies behind it is left from other events.
 
-    The helper always writes a NUL, so it gets one byte more, in a slot of its own.
+    The helper always writes a NUL, so it gets one byte more.
     """
     b = state.builder
     copy = ir.SlotRef(b.slot(size + 1))
     state.clear(copy, 0, size + 1)
     helper = state.read_helper(Space.KERNEL, text=True)
     b.call_void(helper, copy, size + 1, b.address(*source))
-    _copy(state, (copy, 0), target, size)
+    return copy
 
 
 def _copy(state: Lowering, source: _Place, target: _Place, size: int) -> None:

@@ -1,97 +1,124 @@
-"""Lower strcmp: word by word against a constant, else byte by byte, unrolled."""
+"""Lower strcmp: word by word, unrolled; against a constant, or between copies with clean ends."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from pybpf.compiler import ir, tast
 from pybpf.compiler.lowering import memory, values
-from pybpf.compiler.lowering.state import Lowering, pieces
-from pybpf.types import size_of
+from pybpf.compiler.lowering.state import WORD, Lowering, pieces
+from pybpf.types import Show, show_of, size_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Array:
+    """A string in memory; where the array ends without a NUL, it counts as if one followed."""
+
+    base: ir.Base
+    offset: int
+    size: int
+
+
+_Constant = bytes
+"""A string known to the compiler, with its NUL."""
 
 
 def equal(state: Lowering, node: tast.StrCmp, then: ir.Label, otherwise: ir.Label) -> None:
     """End the block: go to ``then`` where both strings are equal."""
-    left, right = node.left, node.right
-    if isinstance(left, tast.Text):
-        left, right = right, left
-    if isinstance(right, tast.Text):
-        _equal_text(state, left, right.value, then, otherwise)
-        return
     b = state.builder
-    (a, at), (c, other) = memory.place(state, left), memory.place(state, right)
-    sizes = size_of(left.type), size_of(right.type)
-    for i in range(min(sizes)):
-        x, y = b.load(a, at + i, 1), b.load(c, other + i, 1)
-        same, go_on = b.label("same"), b.label("next")
-        b.branch(ir.Cmp.EQ, x, y, same, otherwise)
-        b.start(same)
-        b.branch(ir.Cmp.EQ, x, 0, then, go_on)
-        b.start(go_on)
-    if sizes[0] == sizes[1]:
-        b.goto(then)
-        return
-    longer, start = ((a, at), (c, other))[sizes[0] < sizes[1]]
-    b.branch(ir.Cmp.EQ, b.load(longer, start + min(sizes), 1), 0, then, otherwise)
-
-
-def _equal_text(
-    state: Lowering, expr: tast.Expr, text: bytes, then: ir.Label, otherwise: ir.Label
-) -> None:
-    b = state.builder
-    text = text.split(b"\0")[0]
-    size = size_of(expr.type)
-    if len(text) > size:
+    left, right = _sides(state, node)
+    if isinstance(right, _Constant) and len(right) - 1 > left.size:
         b.goto(otherwise)
         return
-    base, offset = memory.place(state, expr)
-    # The NUL is compared too, unless the array has no room for it.
-    wanted = (text + b"\0")[:size]
-    order = "little" if state.byteorder == "little" else "big"
-    for at, width in pieces(offset, len(wanted)):
-        number = int.from_bytes(wanted[at - offset : at - offset + width], order)  # type: ignore[arg-type]
+    for x, y, _ in _words(state, left, right):
         same = b.label("same")
-        b.branch(ir.Cmp.EQ, b.load(base, at, width), values.signed64(number), same, otherwise)
+        b.branch(ir.Cmp.EQ, x, y, same, otherwise)
         b.start(same)
-    b.goto(then)
+    if isinstance(right, _Constant) or left.size == right.size:
+        b.goto(then)
+        return
+    longer, end = max(left, right, key=lambda side: side.size), min(left.size, right.size)
+    b.branch(ir.Cmp.EQ, b.load(longer.base, longer.offset + end, 1), 0, then, otherwise)
 
 
 def difference(state: Lowering, node: tast.StrCmp) -> ir.VReg:
-    """Return the difference of the first bytes that differ; past its end, an array reads as NUL."""
+    """Return the difference of the first bytes that differ, 0 where there are none."""
     b = state.builder
-    left, right = _side(state, node.left), _side(state, node.right)
-    result, done = b.register(), b.label("compared")
-    # An array that ends first counts as if a NUL followed; a constant holds its own.
-    shorter = min(left, right, key=lambda side: side[2])
-    count = shorter[2] + (left[2] != right[2] and not isinstance(shorter[0], bytes))
-    for i in range(count):
-        x, y = _byte(state, left, i), _byte(state, right, i)
-        b.copy(b.bin(ir.BinOp.SUB, x, y), result)
-        if i == count - 1:
-            break
+    left, right = _sides(state, node)
+    result, x, y = b.register(), b.register(), b.register()
+    differ, done = b.label("differ"), b.label("compared")
+    for x_part, y_part, width in _words(state, left, right):
+        # On big-endian machines the first byte must be the highest, however narrow the part.
+        shift = 8 * (WORD - width) if state.byteorder == "big" else 0
+        for word, part in ((x, x_part), (y, y_part)):
+            b.copy(b.bin(ir.BinOp.LSH, part, shift) if shift else part, word)
         same = b.label("same")
-        b.branch(ir.Cmp.EQ, result, 0, same, done)
+        b.branch(ir.Cmp.EQ, x, y, same, differ)
         b.start(same)
-        if not isinstance(x, int) and not isinstance(y, int):
+    ends = _ends(state, left, right)
+    b.copy(b.bin(ir.BinOp.SUB, *ends) if ends else 0, result)
+    b.goto(done)
+    b.start(differ)
+    for index in range(WORD):
+        shift = 8 * (index if state.byteorder == "little" else WORD - 1 - index)
+        first, second = (
+            b.bin(ir.BinOp.AND, b.bin(ir.BinOp.RSH, word, shift), 0xFF) for word in (x, y)
+        )
+        b.copy(b.bin(ir.BinOp.SUB, first, second), result)
+        if index < WORD - 1:
             following = b.label("next")
-            b.branch(ir.Cmp.EQ, x, 0, done, following)
+            b.branch(ir.Cmp.EQ, result, 0, following, done)
             b.start(following)
     b.start(done)
-    return result
+    return b.bin(ir.BinOp.SUB, 0, result) if isinstance(node.left, tast.Text) else result
 
 
-_Side = tuple[ir.Base | bytes, int, int]
-"""Where the bytes are, the offset of the first, and how many there are (a constant's NUL too)."""
+def _sides(state: Lowering, node: tast.StrCmp) -> tuple[_Array, _Array | _Constant]:
+    """Return what to compare; a constant is second, wherever it stood."""
+    for text, other in ((node.left, node.right), (node.right, node.left)):
+        if isinstance(text, tast.Text):
+            base, offset = memory.place(state, other)
+            # No byte behind the constant's NUL is looked at, so the array need not be clean.
+            return _Array(base, offset, size_of(other.type)), text.value.partition(b"\0")[0] + b"\0"
+    return _clean(state, node.left), _clean(state, node.right)
 
 
-def _side(state: Lowering, expr: tast.Expr) -> _Side:
-    if isinstance(expr, tast.Text):
-        text = expr.value.split(b"\0")[0]
-        return text, 0, len(text) + 1
-    base, offset = memory.place(state, expr)
-    return base, offset, size_of(expr.type)
+def _clean(state: Lowering, expr: tast.Expr) -> _Array:
+    """Return a copy of a string in which all is zero from its NUL on."""
+    size = size_of(expr.type)
+    if show_of(expr.type) is not Show.BYTES and not isinstance(expr, tast.CtxField | tast.Select):
+        slot = ir.SlotRef(state.builder.slot(size))
+        memory.into(state, expr, slot, 0, size, clean=True)
+        return _Array(slot, 0, size)
+    return _Array(memory.clean_text(state, memory.place(state, expr), size), 0, size)
 
 
-def _byte(state: Lowering, side: _Side, index: int) -> ir.Operand:
-    where, offset, size = side
-    if isinstance(where, bytes):
-        return where[index] if index < len(where) else 0
-    return state.builder.load(where, offset + index, 1) if index < size else 0
+def _words(
+    state: Lowering, left: _Array, right: _Array | _Constant
+) -> Iterator[tuple[ir.VReg, ir.Operand, int]]:
+    """Yield the parts to compare, loaded at the end of the code so far, and their width."""
+    b = state.builder
+    size = len(right) if isinstance(right, _Constant) else right.size
+    for at, width in pieces(left.offset, min(left.size, size)):
+        index = at - left.offset
+        x = b.load(left.base, at, width)
+        if isinstance(right, _Constant):
+            number = int.from_bytes(right[index : index + width], state.byteorder)
+            yield x, values.signed64(number), width
+        else:
+            yield x, b.load(right.base, right.offset + index, width), width
+
+
+def _ends(
+    state: Lowering, left: _Array, right: _Array | _Constant
+) -> tuple[ir.Operand, ir.Operand] | None:
+    """Return the bytes behind the shorter of two strings that are alike so far, None for none."""
+    b = state.builder
+    if isinstance(right, _Constant):
+        return (0, right[left.size]) if left.size < len(right) else None
+    if left.size < right.size:
+        return 0, b.load(right.base, right.offset + left.size, 1)
+    if left.size > right.size:
+        return b.load(left.base, left.offset + right.size, 1), 0
+    return None

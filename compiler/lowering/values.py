@@ -8,7 +8,7 @@ from pybpf.compiler.convert import as_int
 from pybpf.compiler.lowering import memory
 from pybpf.compiler.lowering.state import Lowering, pieces
 from pybpf.compiler.lowering.strings import difference, equal
-from pybpf.types import Int, Type, size_of, strip
+from pybpf.types import Int, Ptr, Type, size_of, strip
 
 _SIGN = 1 << 63
 
@@ -139,7 +139,52 @@ def _arith(state: Lowering, node: tast.Arith, left: ir.Operand, right: ir.Operan
 
 
 def _truth(state: Lowering, expr: tast.Expr) -> ir.Operand:
-    """Return 0 or 1 for a condition."""
+    """Return 0 or 1 for a condition.
+
+    It is computed where it can be, as the verifier follows both ways of every branch.
+    """
+    b = state.builder
+    match expr:
+        case tast.Const():
+            return int(expr.value != 0)
+        case tast.Not():
+            return b.bin(ir.BinOp.XOR, _truth(state, expr.operand), 1)
+        case tast.Logical(op="^^"):
+            first, *rest = _parts(expr)
+            result = _truth(state, first)
+            for part in rest:
+                result = b.bin(ir.BinOp.XOR, result, _truth(state, part))
+            return result
+        case tast.Compare(op="==" | "!=", left=left, right=right) if not (
+            isinstance(left, tast.StrCmp) or _is_address(left) or _is_address(right)
+        ):
+            differ = b.bin(ir.BinOp.XOR, scalar(state, left), scalar(state, right))
+            result = _is_set(state, differ)
+            return b.bin(ir.BinOp.XOR, result, 1) if expr.op == "==" else result
+        case tast.Compare() | tast.Logical() | tast.StrCmp():
+            return _chosen(state, expr)
+        case _:
+            return (
+                _chosen(state, expr) if _is_address(expr) else _is_set(state, scalar(state, expr))
+            )
+
+
+def _is_set(state: Lowering, operand: ir.Operand) -> ir.VReg:
+    """Return 0 for 0, and 1 for all else: the sign of ``x | -x``."""
+    b = state.builder
+    value, negative = _register(state, operand), b.register()
+    b.add(ir.Neg(negative, 64, value))
+    return b.bin(ir.BinOp.RSH, b.bin(ir.BinOp.OR, value, negative), 63)
+
+
+def _is_address(expr: tast.Expr) -> bool:
+    """Whether the value is the context's address, which programs may compare but not change."""
+    while isinstance(expr, tast.Convert):
+        expr = expr.operand
+    return isinstance(expr, tast.Context) and isinstance(strip(expr.type), Ptr)
+
+
+def _chosen(state: Lowering, expr: tast.Expr) -> ir.VReg:
     b = state.builder
     yes, no, done = b.label("yes"), b.label("no"), b.label("truth")
     result = b.register()
@@ -180,20 +225,22 @@ def branch(state: Lowering, expr: tast.Expr, then: ir.Label, otherwise: ir.Label
             b.branch(ir.Cmp.NE, _register(state, scalar(state, expr)), 0, then, otherwise)
 
 
+def _parts(expr: tast.Logical) -> list[tast.Expr]:
+    """Return the operands of a chain of one operator, which leans left and may be long."""
+    parts: list[tast.Expr] = []
+    first: tast.Expr = expr
+    while isinstance(first, tast.Logical) and first.op == expr.op:
+        parts.append(first.right)
+        first = first.left
+    return [first, *reversed(parts)]
+
+
 def _logical(state: Lowering, expr: tast.Logical, then: ir.Label, otherwise: ir.Label) -> None:
     b = state.builder
-    # A chain of && or || leans left and may be long: walk it without recursion.
-    chain: list[tast.Expr] = []
-    first: tast.Expr = expr
-    while isinstance(first, tast.Logical) and first.op == expr.op and expr.op != "^^":
-        chain.append(first.right)
-        first = first.left
-    if not chain:
-        left = _register(state, _truth(state, expr.left))
-        right = _truth(state, expr.right)
-        b.branch(ir.Cmp.NE, left, right, then, otherwise)
+    if expr.op == "^^":
+        b.branch(ir.Cmp.NE, _register(state, _truth(state, expr)), 0, then, otherwise)
         return
-    parts = [first, *reversed(chain)]
+    parts = _parts(expr)
     for part in parts[:-1]:
         following = b.label("and" if expr.op == "&&" else "or")
         if expr.op == "&&":
