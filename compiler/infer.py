@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from pybpf.compiler import ast, tast
 from pybpf.compiler.builtins import RESERVED
+from pybpf.compiler.constants import with_constants
 from pybpf.compiler.expressions import condition
 from pybpf.compiler.maptypes import MapTypes
 from pybpf.compiler.names import ARGUMENT
@@ -61,7 +62,8 @@ def infer(script: ast.Script, target: Target) -> tast.TypedScript:
             faults.found.append(Diagnostic(message, span))
     if faults.found or faults.unknown:
         raise ScriptTypeError(sorted(dict.fromkeys(faults.found), key=_start))
-    return tast.TypedScript(script.span.source, typed, maps.declarations(), tuple(scope.events))
+    decls = with_constants(maps.declarations(), typed, target.arch.byteorder)
+    return tast.TypedScript(script.span.source, typed, decls, tuple(scope.events))
 
 
 def _start(diagnostic: Diagnostic) -> int:

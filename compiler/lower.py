@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from pybpf.compiler import ir, tast
 from pybpf.compiler.builder import Builder
+from pybpf.compiler.constants import constant_key
 from pybpf.compiler.lowering.memory import into, key_of
 from pybpf.compiler.lowering.state import Lowering
 from pybpf.compiler.lowering.values import branch, scalar
 from pybpf.compiler.runtime import ANY, ZERO, count_failure, reserve, submit
+from pybpf.isa.insn import ByteOrder
 from pybpf.script import MapRole
 from pybpf.types import Int, size_of, strip
 
 
 def lower(
-    script: tast.TypedScript, probe: tast.Probe, features: frozenset[str], byteorder: str
+    script: tast.TypedScript, probe: tast.Probe, features: frozenset[str], byteorder: ByteOrder
 ) -> ir.Function:
     """Return the code of one probe."""
     spec = probe.specs[0]
@@ -109,13 +111,17 @@ def _aggregate(state: Lowering, stmt: tast.Aggregate) -> None:
     value only: where another CPU inserted the entry in the meantime, nothing is lost.
     """
     b = state.builder
+    decl = state.script.map(stmt.map)
     amount = scalar(state, stmt.value)
+    if decl.constants:
+        _aggregate_element(state, stmt, decl, amount)
+        return
     key = key_of(state, stmt.map, stmt.keys)
     b.comment(f"{stmt.map}[…] = {stmt.role}(…)")
     entry = b.call("bpf_map_lookup_elem", ir.MapRef(stmt.map), key)
     missing, found, done = b.label("missing"), b.label("found"), b.label("counted")
     b.branch(ir.Cmp.EQ, entry, 0, missing, found)
-    if state.script.map(stmt.map).role is MapRole.QUANTIZE:
+    if decl.role is MapRole.QUANTIZE:
         _quantize(state, stmt, key, entry, (missing, found), amount)
         return
     b.start(found)
@@ -148,13 +154,43 @@ def _quantize(
     b.copy(b.call("bpf_map_lookup_elem", target, key), entry)
     b.branch(ir.Cmp.EQ, entry, 0, full, found)
     b.start(found)
-    bucket = _bucket(state, amount, stmt.value)
-    place = b.bin(ir.BinOp.ADD, entry, b.bin(ir.BinOp.LSH, bucket, 3))
-    b.store(place, 0, 8, b.bin(ir.BinOp.ADD, b.load(place, 0, 8), 1))
+    _add_to_bucket(state, stmt, entry, amount)
     b.goto(done)
     b.start(full)
     count_failure(b, state.failures(stmt.map))
     b.start(done)
+
+
+def _aggregate_element(
+    state: Lowering, stmt: tast.Aggregate, decl: tast.MapDecl, amount: ir.Operand
+) -> None:
+    """Change an element of an array; every element is there, which only the verifier doubts."""
+    b = state.builder
+    key = constant_key(decl, stmt.keys, state.byteorder)
+    assert key is not None, "all keys of the map are constants"
+    b.comment(f"{stmt.map}[…] = {stmt.role}(…)")
+    index = ir.SlotRef(b.slot(4))
+    b.store(index, 0, 4, decl.constants.index(key))
+    entry = b.call("bpf_map_lookup_elem", ir.MapRef(stmt.map), index)
+    found, done = b.label("found"), b.label("counted")
+    b.branch(ir.Cmp.EQ, entry, 0, done, found)
+    b.start(found)
+    if decl.role is MapRole.QUANTIZE:
+        _add_to_bucket(state, stmt, entry, amount)
+    else:
+        b.store(entry, 0, 8, b.bin(ir.BinOp.ADD, b.load(entry, 0, 8), amount))
+    if decl.role is MapRole.SUM:
+        b.store(entry, 8, 8, 1)
+    b.start(done)
+
+
+def _add_to_bucket(
+    state: Lowering, stmt: tast.Aggregate, entry: ir.VReg, amount: ir.Operand
+) -> None:
+    b = state.builder
+    bucket = _bucket(state, amount, stmt.value)
+    place = b.bin(ir.BinOp.ADD, entry, b.bin(ir.BinOp.LSH, bucket, 3))
+    b.store(place, 0, 8, b.bin(ir.BinOp.ADD, b.load(place, 0, 8), 1))
 
 
 def _bucket(state: Lowering, value: ir.Operand, expr: tast.Expr) -> ir.VReg:

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pybpf.compiler.codegen import generate
-
 from pybpf.compiler import ir, tast
 from pybpf.compiler.builtins.values import STACKS
+from pybpf.compiler.codegen import generate
 from pybpf.compiler.infer import infer
 from pybpf.compiler.lower import lower
-from pybpf.compiler.lowering.state import failure_index, key_struct
+from pybpf.compiler.lowering.state import failure_index
 from pybpf.compiler.parser import parse_text
 from pybpf.compiler.providers import row_of
 from pybpf.compiler.registers import reads_traced_only
@@ -107,8 +106,21 @@ def _traced(spec: ProbeSpec, function: ir.Function, target: Target) -> bool:
 
 
 def _script_map(typed: tast.TypedScript, decl: tast.MapDecl, options: Options) -> MapSpec:
-    key = key_struct(decl)
+    key = decl.layout
     plain = decl.role is MapRole.MAP
+    if decl.constants:
+        return MapSpec(
+            decl.name,
+            decl.role,
+            MapType.PERCPU_ARRAY,
+            4,
+            # A sum may be zero: a second word says that it has begun.
+            16 if decl.role is MapRole.SUM else aggregate_size(decl.role, decl.value),
+            len(decl.constants),
+            key=key,
+            value=decl.value,
+            constants=decl.constants,
+        )
     return MapSpec(
         decl.name,
         decl.role,

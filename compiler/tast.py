@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from pybpf.script import EventSchema, MapRole, ProbeSpec
 from pybpf.source import Source, Span
-from pybpf.types import INT, Array, Space, Type
+from pybpf.types import INT, Array, Space, Struct, Type, struct_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,13 +291,22 @@ class MapDecl:
     """A map of the script, in the order of first appearance; ``keys`` are the key fields' types.
 
     ``value`` is the type of an entry (MAP), u64 or s64 (COUNT, SUM), or the type of what a
-    QUANTIZE counts.
+    QUANTIZE counts. ``constants`` are the keys of an aggregation that is only ever used with keys
+    known now, as bytes of the key's layout; empty where a key depends on the event.
     """
 
     name: str
     role: MapRole
     keys: tuple[Type, ...]
     value: Type
+    constants: tuple[bytes, ...] = ()
+
+    @property
+    def layout(self) -> Struct:
+        """The layout of the key; one without fields is a word that is always 0."""
+        if not self.keys:
+            return Struct("", (), 4, 4)
+        return struct_of("", [(str(i), t) for i, t in enumerate(self.keys)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,10 @@ class MapSpec:
     ``value`` is what one entry means to the reader: the element type of a MAP, u64 of COUNT, u64 or
     s64 of SUM; for QUANTIZE the type of the argument (decides labels), stored as ``bits`` u64 buckets.
     ``failures`` is the index of this map's counter in the LOST map (None: it cannot fail).
+
+    ``constants``: the only keys the script uses, as ``key`` lays them out. Such a map is an array
+    (``key_size`` is that of an index into ``constants``), and an entry is there once any byte of its
+    value is not zero; a SUM has a second u64 for that, which is 1 once the sum has begun.
     """
 
     name: str
@@ -50,6 +54,7 @@ class MapSpec:
     key: Struct | None = None
     value: Type | None = None
     failures: int | None = None
+    constants: tuple[bytes, ...] = ()
 
     @property
     def buckets(self) -> int:

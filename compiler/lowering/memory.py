@@ -5,7 +5,7 @@ from __future__ import annotations
 from pybpf.compiler import ir, tast
 from pybpf.compiler.convert import is_scalar
 from pybpf.compiler.lowering import values
-from pybpf.compiler.lowering.state import Lowering, key_struct, pieces
+from pybpf.compiler.lowering.state import Lowering, pieces
 from pybpf.target.features import PROBE_READ_KERNEL
 from pybpf.types import Show, Space, Struct, Type, is_string, show_of, size_of, strip
 
@@ -16,7 +16,7 @@ _INLINE = 128
 def key_of(state: Lowering, name: str, keys: tuple[tast.Expr, ...]) -> ir.SlotRef:
     """Return the key of a map entry in a slot, every byte set: the kernel compares them all."""
     b = state.builder
-    layout = key_struct(state.script.map(name))
+    layout = state.script.map(name).layout
     slot = ir.SlotRef(b.slot(layout.size))
     ready = [values.scalar(state, k) if is_scalar(k.type) else None for k in keys]
     end = 0

@@ -6,17 +6,11 @@ from dataclasses import dataclass
 
 from pybpf.compiler import ir, tast
 from pybpf.compiler.builder import Builder
+from pybpf.isa.insn import ByteOrder
 from pybpf.target.features import PROBE_READ_KERNEL, RINGBUF
-from pybpf.types import Ptr, Space, Struct, Type, strip, struct_of
+from pybpf.types import Ptr, Space, Type, strip
 
 WORD = 8
-
-
-def key_struct(decl: tast.MapDecl) -> Struct:
-    """Return the layout of a map's key; one without fields is a single word that is always 0."""
-    if not decl.keys:
-        return Struct("", (), 4, 4)
-    return struct_of("", [(str(i), t) for i, t in enumerate(decl.keys)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +20,7 @@ class Lowering:
     builder: Builder
     script: tast.TypedScript
     features: frozenset[str]
-    byteorder: str
+    byteorder: ByteOrder
 
     @property
     def ring(self) -> bool:

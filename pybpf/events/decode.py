@@ -140,11 +140,23 @@ class Decoder:
         table = self._tables[name]
         entries = order(
             (table.key_codec.decode(key), _merge(table, values))
-            for key, values in self._maps.items(name)
+            for key, values in self._items(table)
         )
         return MapRow(
             name, table.keys, table.value, tuple(self._entry(table, entry) for entry in entries)
         )
+
+    def _items(self, table: _Table) -> Iterable[tuple[bytes, Sequence[bytes]]]:
+        """Return a map's entries; of an array those that were ever changed, by their keys."""
+        found = self._maps.items(table.spec.name)
+        if not table.spec.constants:
+            return found
+        size = table.value_codec.size
+        return [
+            (key, [value[:size] for value in values])
+            for key, (_, values) in zip(table.spec.constants, found, strict=True)
+            if any(map(any, values))
+        ]
 
     def lost_rows(self) -> tuple[LostRow, ...]:
         """Return the counters of lost records and refused map updates that are not zero."""

@@ -39,6 +39,11 @@ STACK = Typedef("stack_t", U32, Show.STACK)
             ),
             "\n@:\n{ dd             , vfs_read+5 }: 6\n",
         ),
+        (MapRow("@", (), U64, (((), 7),)), "\n@: 7\n"),
+        (
+            MapRow("@q", (), INT, (((), Buckets((1,) + (0,) * 31)),)),
+            f"\n@q: \n\t[   0,    1]\t       1 ┤{'█' * 32}│\n\n",
+        ),
         (
             MapRow("p", (PID,), Array(CHAR, 16), (((220,), b"/lib/libc.so.6\0\0"),)),
             "\np:\n{   220 }: /lib/libc.so.6 \n",
@@ -62,7 +67,17 @@ STACK = Typedef("stack_t", U32, Show.STACK)
         ),
         (MapRow("empty", (INT,), INT, ()), ""),
     ],
-    ids=["two keys", "caller", "string value", "stack key", "histogram", "struct", "empty"],
+    ids=[
+        "two keys",
+        "caller",
+        "no key",
+        "no key, histogram",
+        "string value",
+        "stack key",
+        "histogram",
+        "struct",
+        "empty",
+    ],
 )
 def test_table(row, text, style):
     assert table(row, style) == text
