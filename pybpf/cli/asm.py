@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from pybpf.cli import UsageError, inputs
 
@@ -25,6 +24,8 @@ def main(options: argparse.Namespace) -> int:
     source = inputs.read_text(options.file)
     code = encode(assemble(source.text, source.name), "big" if options.big_endian else "little")
     if options.output:
+        from pathlib import Path
+
         try:
             Path(options.output).write_bytes(code)
         except OSError as error:

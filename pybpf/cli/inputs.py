@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import sys
 from argparse import ArgumentTypeError
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pybpf.cli import UsageError
@@ -23,7 +23,10 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 def read_bytes(name: str) -> bytes:
     """Return the content of a file, or of standard input for ``-``; raises UsageError."""
     try:
-        return sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        if name == "-":
+            return sys.stdin.buffer.read()
+        with open(name, "rb") as file:  # noqa: PTH123 - pathlib loads slowly
+            return file.read()
     except OSError as error:
         raise UsageError(f"cannot read {name}: {error.strerror}") from None
 
@@ -51,12 +54,12 @@ def script(argument: str | None) -> Source:
 
 def _is_file(name: str) -> bool:
     try:
-        path = Path(name)
-        if path.is_dir():
-            raise UsageError(f"{name} is a directory, not a script")
-        return path.exists()
+        mode = os.stat(name).st_mode  # noqa: PTH116 - as above
     except OSError:
         return False
+    if stat.S_ISDIR(mode):
+        raise UsageError(f"{name} is a directory, not a script")
+    return True
 
 
 def size(text: str) -> int:

@@ -11,10 +11,9 @@ import errno
 import os
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
+from pybpf.dataclass import dataclass
 from pybpf.errors import KernelError
 from pybpf.isa.abi import AttachType, MapType, ProgType
 from pybpf.isa.helpers import HELPERS
@@ -42,6 +41,8 @@ def pmu(name: str) -> Pmu | None:
 
     Source: /sys/bus/event_source/devices/NAME: ``type``, and ``format/FIELD`` such as ``config:0``.
     """
+    from pathlib import Path
+
     folder = Path("/sys/bus/event_source/devices", name)
     try:
         number = int((folder / "type").read_text())
@@ -63,6 +64,8 @@ def config() -> Mapping[str, str]:
 
     Source: /proc/config.gz, else /boot/config-RELEASE. Only for advice in error messages.
     """
+    from pathlib import Path
+
     text = ""
     if Path("/proc/config.gz").exists():
         import gzip
@@ -210,11 +213,34 @@ def debug_info() -> bool:
 
 def detect() -> frozenset[str]:
     """Return the names in ``target.features`` of what this kernel can do."""
-    found = {
-        features.RINGBUF: ringbuf(),
-        features.PROBE_READ_KERNEL: helper("bpf_probe_read_kernel"),
-        features.CPU_V4: cpu_v4(),
-        features.JMP32: jmp32(),
-        features.MAP_VALUE_ADDR: map_value_addr(),
-    }
+    if _knows_all():
+        found = dict.fromkeys(features.ALL, True) | {features.RINGBUF: ringbuf()}
+    else:
+        found = {
+            features.RINGBUF: ringbuf(),
+            features.PROBE_READ_KERNEL: helper("bpf_probe_read_kernel"),
+            features.CPU_V4: cpu_v4(),
+            features.JMP32: jmp32(),
+            features.MAP_VALUE_ADDR: map_value_addr(),
+        }
     return frozenset(name for name, known in found.items() if known)
+
+
+def _knows_all() -> bool:
+    """Return whether the kernel takes a program that uses all features but ring buffers.
+
+    On a current kernel that saves the time of trying each.
+    """
+    with Map(MapType.ARRAY, "probe", 4, 8, 1) as array:
+        return _loads(
+            insn("lddw_map_value", dst=1, imm=array.fileno()),
+            insn("mov64_imm", dst=2, imm=8),
+            insn("mov64_imm", dst=3),
+            insn("call_helper", imm=HELPERS["bpf_probe_read_kernel"]),
+            insn("mov64_imm"),
+            insn("movsx8_64"),
+            insn("sdiv64_imm", imm=1),
+            insn("jeq32_imm"),
+            insn("gotol"),
+            insn("exit"),
+        )
