@@ -8,13 +8,13 @@ starts again from the function with all that in scratch memory, until everything
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from pybpf.compiler.frame import demote, pack
 from pybpf.compiler.ir import Function, Slot, VReg
 from pybpf.compiler.pointers import find_pointers
 from pybpf.compiler.regalloc import assign
 from pybpf.compiler.spill import spill
+from pybpf.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

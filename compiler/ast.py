@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from pybpf.dataclass import dataclass, field
 from pybpf.source import Span
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pybpf.compiler.allocate import Allocation, allocate
 from pybpf.compiler.emit import emit
 from pybpf.compiler.ir import Function
 from pybpf.compiler.legalize import legalize
 from pybpf.compiler.optimize import optimize
+from pybpf.dataclass import dataclass
 from pybpf.isa.abi import AttachType, ProgType
 from pybpf.isa.insn import ByteOrder, Program
 

@@ -5,11 +5,11 @@ Such a map becomes an array, where an entry is found without hashing and cannot 
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 
 from pybpf.compiler import tast
 from pybpf.compiler.convert import is_scalar
+from pybpf.dataclass import replace
 from pybpf.isa.insn import ByteOrder
 from pybpf.script import MapRole
 from pybpf.types import size_of
@@ -35,7 +35,7 @@ def with_constants(
                 pass
     found = {name: dict.fromkeys(uses) for name, uses in keys.items()}
     return tuple(
-        dataclasses.replace(decl, constants=tuple(k for k in found[decl.name] if k is not None))
+        replace(decl, constants=tuple(k for k in found[decl.name] if k is not None))
         if decl.role is not MapRole.MAP
         and None not in found.get(decl.name, {None: None})
         and len(found[decl.name]) <= _MOST

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from pybpf.compiler.ir import (
     Bin,
@@ -29,6 +28,7 @@ from pybpf.compiler.ir import (
 from pybpf.compiler.known import KnownConstants
 from pybpf.compiler.operands import defined, predecessors, retarget, substitute, successors
 from pybpf.compiler.simplify import holds, simplify
+from pybpf.dataclass import dataclass, replace
 
 _COPIED = 4
 """How many operations of a skipped block are copied into each block that skips it."""

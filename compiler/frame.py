@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 
 from pybpf.compiler.ir import (
     Argument,
@@ -34,6 +33,7 @@ from pybpf.compiler.ir import (
 from pybpf.compiler.liveness import Range, slot_lives
 from pybpf.compiler.lookup import insert_lookup
 from pybpf.compiler.operands import next_slot, predecessors, slots
+from pybpf.dataclass import dataclass, replace
 from pybpf.errors import Diagnostic, SourceError
 from pybpf.isa.insn import STACK_SIZE
 from pybpf.source import Span

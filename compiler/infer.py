@@ -6,9 +6,7 @@ only ever widen, so it ends. The last walk, with all types known, reports faults
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 from pybpf.compiler import ast, tast
 from pybpf.compiler.builtins import RESERVED
@@ -19,6 +17,7 @@ from pybpf.compiler.names import ARGUMENT
 from pybpf.compiler.providers import PROVIDERS, find
 from pybpf.compiler.scope import Failure, NotYetKnown, Refused, Scope
 from pybpf.compiler.statements import statement
+from pybpf.dataclass import dataclass, field, replace
 from pybpf.errors import Diagnostic, ScriptTypeError, TargetError
 from pybpf.script import ProbeSpec, Provider
 from pybpf.source import Span
@@ -164,7 +163,7 @@ def _clause(
     for span, (_, found) in first.items():
         if count := others.get(span, 0):
             more = f"so it is for {count} more of the events that '{probe.spec}' matches"
-            faults.found.extend(dataclasses.replace(d, hints=(*d.hints, more)) for d in found)
+            faults.found.extend(replace(d, hints=(*d.hints, more)) for d in found)
         else:
             faults.found.extend(found)
     return typed

@@ -11,10 +11,10 @@ Helper calls and map references are explicit; Comments travel along and make dum
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType
 
+from pybpf.dataclass import dataclass, field
 from pybpf.source import Span
 
 Label = NewType("Label", str)

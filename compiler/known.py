@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from pybpf.compiler.ir import Op, Operand, VReg
 from pybpf.compiler.width import FULL, Width, of_constant
+from pybpf.dataclass import dataclass
 
 
 class Known(Protocol):

@@ -7,8 +7,6 @@ Every operation of the result is one instruction, or a few that need no further 
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pybpf.compiler.ir import (
     AtomicAdd,
     Base,
@@ -33,6 +31,7 @@ from pybpf.compiler.known import NOTHING
 from pybpf.compiler.lookup import insert_lookup
 from pybpf.compiler.operands import COMMUTATIVE, IMM32, next_slot, operations
 from pybpf.compiler.simplify import SIGNED, simplify
+from pybpf.dataclass import replace
 from pybpf.isa.insn import ByteOrder
 from pybpf.isa.semantics import signed
 from pybpf.target.features import CPU_V4, JMP32, MAP_VALUE_ADDR

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from pybpf.compiler.ir import (
     CTX,
@@ -34,6 +33,7 @@ from pybpf.compiler.ir import (
     VReg,
 )
 from pybpf.compiler.operands import COMMUTATIVE, defined, slots, successors, used
+from pybpf.dataclass import dataclass
 
 Range = tuple[int, int]
 ENTRY = -1

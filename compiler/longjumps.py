@@ -12,9 +12,9 @@ The offset of a jump has 16 bits and counts slots of 8 bytes from the instructio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from itertools import accumulate
 
+from pybpf.dataclass import dataclass, replace
 from pybpf.errors import Diagnostic, SourceError
 from pybpf.isa.insn import Insn, insn
 from pybpf.isa.table import Form

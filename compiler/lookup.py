@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pybpf.compiler.ir import (
     Block,
     Branch,
@@ -18,6 +16,7 @@ from pybpf.compiler.ir import (
     Store,
     VReg,
 )
+from pybpf.dataclass import replace
 
 
 def insert_lookup(

@@ -8,10 +8,10 @@ lengthen. A literal adapts to the other uses where it fits their type, so that `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from pybpf.compiler import tast
 from pybpf.compiler.convert import as_int, holds, is_scalar, join
+from pybpf.dataclass import dataclass, field
 from pybpf.script import MapRole
 from pybpf.source import Span
 from pybpf.types import LONG, Show, Type, show_of, strip

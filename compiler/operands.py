@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from pybpf.compiler.ir import (
     Argument,
@@ -34,6 +33,7 @@ from pybpf.compiler.ir import (
     Terminator,
     VReg,
 )
+from pybpf.dataclass import replace
 
 COMMUTATIVE = frozenset({BinOp.ADD, BinOp.MUL, BinOp.OR, BinOp.AND, BinOp.XOR})
 

@@ -7,8 +7,6 @@ that were threaded leave constants to fold, and lowering nests nothing that woul
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pybpf.compiler.flow import drop_unreachable, thread_jumps, tidy
 from pybpf.compiler.ir import (
     AtomicAdd,
@@ -26,6 +24,7 @@ from pybpf.compiler.ir import (
 )
 from pybpf.compiler.operands import defined, operations, slots, successors, used, with_op
 from pybpf.compiler.values import PER_EVENT, fold_values
+from pybpf.dataclass import replace
 
 _WITHOUT_EFFECT = PER_EVENT | {
     "bpf_map_lookup_elem",

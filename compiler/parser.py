@@ -12,7 +12,6 @@ join, and a map may stand without keys.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from pybpf.compiler.ast import (
     Assign,
@@ -38,6 +37,7 @@ from pybpf.compiler.ast import (
 from pybpf.compiler.cursor import Cursor, fault, place
 from pybpf.compiler.lexer import lex
 from pybpf.compiler.tokens import LEVELS, PREFIX, Kind, Token
+from pybpf.dataclass import dataclass, replace
 from pybpf.errors import ParseError
 from pybpf.source import Source, Span
 

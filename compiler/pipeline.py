@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from pybpf.compiler import ir, tast
 from pybpf.compiler.builtins.values import STACKS
@@ -18,6 +16,7 @@ from pybpf.compiler.parser import parse_text
 from pybpf.compiler.providers import row_of
 from pybpf.compiler.registers import reads_traced_only
 from pybpf.compiler.runtime import EVENTS, LOST, ZERO
+from pybpf.dataclass import dataclass, replace
 from pybpf.isa.abi import MapType
 from pybpf.script import CompiledScript, MapRole, MapSpec, ProbeSpec, Provider
 from pybpf.source import Source
@@ -86,7 +85,7 @@ def link(
         scratch = max(scratch, generated.scratch_size)
         program = generated.program
         probes += (
-            dataclasses.replace(spec, program=program, traced=_traced(spec, function, target))
+            replace(spec, program=program, traced=_traced(spec, function, target))
             for spec in probe.specs
         )
     maps = [_script_map(typed, decl, options) for decl in typed.maps]

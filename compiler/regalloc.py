@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from math import inf
 
 from pybpf.compiler.ir import (
@@ -39,6 +38,7 @@ from pybpf.compiler.ir import (
 from pybpf.compiler.liveness import Range, analyze, outlives_write
 from pybpf.compiler.operands import defined, operations, used
 from pybpf.compiler.spill import fixed_values, spill
+from pybpf.dataclass import dataclass, field
 from pybpf.isa.insn import R0, R1, R2, R3, R4, R5, R6, R7, R8, R9
 
 ARGUMENTS = (R1, R2, R3, R4, R5)

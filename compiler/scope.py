@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from pybpf.compiler.maptypes import MapTypes
+from pybpf.dataclass import dataclass, field
 from pybpf.errors import Diagnostic
 from pybpf.script import (
     Conversion,

@@ -7,8 +7,6 @@ functions that the interpreter runs, so that there is one opinion of what an ope
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pybpf.compiler.ir import (
     AtomicAdd,
     Base,
@@ -30,6 +28,7 @@ from pybpf.compiler.ir import (
 )
 from pybpf.compiler.known import Known
 from pybpf.compiler.operands import COMMUTATIVE
+from pybpf.dataclass import replace
 from pybpf.isa.semantics import MASK64, alu, compare, sign_extend, signed
 from pybpf.isa.table import Effect
 

@@ -9,7 +9,6 @@ temporary with the value computed anew.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from pybpf.compiler.ir import (
     CTX,
@@ -38,6 +37,7 @@ from pybpf.compiler.operands import (
     used,
     with_dst,
 )
+from pybpf.dataclass import dataclass, replace
 from pybpf.source import Span
 
 _WORD = 8

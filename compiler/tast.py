@@ -7,8 +7,7 @@ and width. Spans do not take part in equality.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from pybpf.dataclass import dataclass, field
 from pybpf.script import EventSchema, MapRole, ProbeSpec
 from pybpf.source import Source, Span
 from pybpf.types import INT, Array, Space, Struct, Type, struct_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pybpf.dataclass import dataclass, field
 from pybpf.source import Span
 
 

@@ -9,7 +9,6 @@ registers that merge paths are followed as long as all paths agree.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import replace
 
 from pybpf.compiler.ir import (
     CTX,
@@ -46,6 +45,7 @@ from pybpf.compiler.operands import (
 from pybpf.compiler.pointers import find_pointers
 from pybpf.compiler.simplify import simplify, simplify_branch
 from pybpf.compiler.width import FULL, Width, join, of_constant, of_result
+from pybpf.dataclass import replace
 
 PER_EVENT = frozenset(
     {

@@ -8,9 +8,9 @@ verifier does not know. That is why quotients and remainders count as full words
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from pybpf.compiler.ir import Bin, BinOp, Copy, Extend, Load, Op, Operand, VReg
+from pybpf.dataclass import dataclass
 from pybpf.isa.semantics import MASK64
 
 

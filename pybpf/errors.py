@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 
+from pybpf.dataclass import dataclass
 from pybpf.source import Span
 
 
@@ -49,7 +49,9 @@ def _excerpt(text: str, start: int, length: int) -> tuple[str, str]:
     """Return a printable window of ``text`` around a column, and its caret line."""
     first = max(0, start - _EXCERPT // 2) if len(text) > _EXCERPT else 0
     window = text[first : first + _EXCERPT]
-    shown = "".join(ch if ch.isprintable() or ch == "\t" else "\N{REPLACEMENT CHARACTER}" for ch in window)
+    shown = "".join(
+        ch if ch.isprintable() or ch == "\t" else "\N{REPLACEMENT CHARACTER}" for ch in window
+    )
     pad = "".join("\t" if ch == "\t" else " " for ch in shown[: start - first])
     return shown, pad + "^" * max(1, min(length, len(window) - (start - first)))
 

@@ -7,8 +7,8 @@ Length modifiers are read and dropped: every value travels with its type, so its
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
+from pybpf.dataclass import dataclass
 from pybpf.script import Conversion, Text
 
 SIGNED = "di"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from pybpf.dataclass import dataclass
 from pybpf.script import Conversion, Text
 from pybpf.types import Type
 

@@ -6,9 +6,9 @@ descriptors, and is read by the loader, the VM, the record decoder and the objec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 
+from pybpf.dataclass import dataclass
 from pybpf.isa.abi import MapType
 from pybpf.isa.insn import Program
 from pybpf.source import Source

@@ -14,10 +14,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from types import FrameType, TracebackType
 from typing import Self
 
+from pybpf.dataclass import dataclass, replace
 from pybpf.events.decode import Decoder
 from pybpf.kernel.attach import Attachments, Skipped
 from pybpf.kernel.child import Child

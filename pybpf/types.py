@@ -6,8 +6,9 @@ Sizes and alignments are those of a 64-bit kernel (LP64), the only kind pybpf co
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from pybpf.dataclass import dataclass
 
 
 class Show(StrEnum):
@@ -234,6 +235,9 @@ def struct_of(
 def is_string(t: Type) -> bool:
     """Whether the type is an array of (any sign of) 8-bit char: ply prints it as text."""
     t = strip(t)
-    return isinstance(t, Array) and isinstance(e := strip(t.element), Int) and e.size == 1 and (
-        e.name == "char"
+    return (
+        isinstance(t, Array)
+        and isinstance(e := strip(t.element), Int)
+        and e.size == 1
+        and (e.name == "char")
     )

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from pybpf.compiler import tast
 from pybpf.compiler.convert import convert, is_number, is_scalar, number_hints
 from pybpf.compiler.scope import Scope, fault
+from pybpf.dataclass import dataclass
 from pybpf.printf import FormatFault, parse_format
 from pybpf.script import ConstArg, Conversion, EventArg, EventKind, MapArg
 from pybpf.source import Span

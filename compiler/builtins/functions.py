@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from pybpf.compiler import tast
 from pybpf.compiler.convert import is_number, is_scalar
 from pybpf.compiler.scope import fault
+from pybpf.dataclass import dataclass
 from pybpf.source import Span
 from pybpf.types import (
     CHAR,

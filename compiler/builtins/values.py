@@ -6,10 +6,10 @@ A row says the type, where the name may be used (None: everywhere) and how it is
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from pybpf.compiler import ir
 from pybpf.compiler.builder import Builder
+from pybpf.dataclass import dataclass
 from pybpf.types import CHAR, S32, S64, U32, U64, VOID, Array, Ptr, Show, Space, Type, Typedef
 
 PID = Typedef("pid_t", U32, Show.PID)

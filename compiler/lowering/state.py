@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pybpf.compiler import ir, tast
 from pybpf.compiler.builder import Builder
+from pybpf.dataclass import dataclass
 from pybpf.isa.insn import ByteOrder
 from pybpf.target.features import PROBE_READ_KERNEL, RINGBUF
 from pybpf.types import Ptr, Space, Type, strip

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from pybpf.compiler import ir, tast
 from pybpf.compiler.lowering import memory, values
 from pybpf.compiler.lowering.state import WORD, Lowering, pieces
+from pybpf.dataclass import dataclass
 from pybpf.types import Show, show_of, size_of
 
 

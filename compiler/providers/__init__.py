@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from pybpf.compiler.providers.kprobe import kprobe, kretprobe
 from pybpf.compiler.providers.timed import interval, profile
 from pybpf.compiler.providers.tracepoint import tracepoint
+from pybpf.dataclass import dataclass
 from pybpf.isa.abi import ProgType
 from pybpf.isa.insn import Program
 from pybpf.script import ProbeSpec, Provider

@@ -19,10 +19,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from types import MappingProxyType
 
+from pybpf.dataclass import dataclass
 from pybpf.isa.abi import ProgType
 from pybpf.isa.cfg import entries
 from pybpf.isa.insn import ByteOrder, LineInfo, Program

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol, cast
 
+from pybpf.dataclass import dataclass
 from pybpf.errors import EventError
 from pybpf.events.layout import (
     Codec,

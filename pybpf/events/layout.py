@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from pybpf.dataclass import dataclass
 from pybpf.errors import EventError
 from pybpf.script import EventSchema
 from pybpf.types import Array, DataLoc, Func, Int, Ptr, Struct, Type, Typedef, Void, is_string

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 
+from pybpf.dataclass import dataclass
 from pybpf.isa.insn import Program
 from pybpf.isa.layout import targets
 from pybpf.isa.table import Effect, Form, OpSpec

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from pybpf.dataclass import dataclass, field
 from pybpf.isa.abi import AttachType, ProgType
 from pybpf.isa.table import OPS, OpSpec
 

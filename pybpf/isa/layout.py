@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from pybpf.dataclass import replace
 from pybpf.errors import EncodingError
 from pybpf.isa.insn import Insn, Program
 from pybpf.isa.table import DISTANCE_FIELD

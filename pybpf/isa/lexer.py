@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from pybpf.dataclass import dataclass
 from pybpf.errors import AssemblyError, Diagnostic
 from pybpf.source import Source, Span
 

@@ -19,9 +19,10 @@ group is ``LINUX``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum, StrEnum
 from types import MappingProxyType
+
+from pybpf.dataclass import dataclass
 
 
 class Form(Enum):

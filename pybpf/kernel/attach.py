@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from pybpf.dataclass import dataclass
 from pybpf.errors import KernelError, TargetError
 from pybpf.kernel import features, syscall
 from pybpf.kernel.fd import Fd

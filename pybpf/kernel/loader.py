@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import errno
 import struct
 import sys
@@ -11,6 +10,7 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Self
 
+from pybpf.dataclass import replace
 from pybpf.errors import KernelError
 from pybpf.isa.abi import AttachType, MapType
 from pybpf.isa.encoding import encode
@@ -91,13 +91,13 @@ class Loaded:
 
     def bound(self, program: Program) -> Program:
         """Return the program with the descriptors of its maps filled in."""
-        return dataclasses.replace(program, insns=tuple(self._bind(i) for i in program.insns))
+        return replace(program, insns=tuple(self._bind(i) for i in program.insns))
 
     def _bind(self, insn: Insn) -> Insn:
         if insn.op.form is not Form.LOAD_IMM64 or insn.symbol is None:
             return insn
         # The low half is the descriptor, the high half an offset into the value.
-        return dataclasses.replace(insn, imm=insn.imm | self.maps[insn.symbol].fileno())
+        return replace(insn, imm=insn.imm | self.maps[insn.symbol].fileno())
 
     def items(self, name: str) -> Sequence[tuple[bytes, Sequence[bytes]]]:
         """Return all entries of a map: (key, values), one value a CPU for per-CPU maps."""

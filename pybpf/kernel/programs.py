@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pybpf.dataclass import dataclass
 from pybpf.errors import KernelError
 from pybpf.isa.abi import AttachType, ProgType
 from pybpf.kernel import syscall

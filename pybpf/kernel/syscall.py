@@ -9,10 +9,10 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from pybpf.dataclass import dataclass
 from pybpf.errors import KernelError
 from pybpf.isa.abi import AttachType, MapType, ProgType
 from pybpf.kernel.fd import Fd

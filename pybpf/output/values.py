@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pybpf.dataclass import dataclass
 from pybpf.output.duration import duration
 from pybpf.output.escape import escape, escape_text, pad
 from pybpf.output.histogram import histogram

@@ -6,9 +6,9 @@ Another architecture is another row of ``ARCHES``, under the name that ``uname -
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
+from pybpf.dataclass import dataclass
 from pybpf.isa.insn import ByteOrder
 from pybpf.types import ULONG, Struct, struct_of
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from pybpf.dataclass import dataclass
 from pybpf.errors import TargetError
 from pybpf.isa.insn import ByteOrder
 from pybpf.tracefs.cnames import integer

@@ -9,9 +9,9 @@ loop) ends the run with a VmFault that names the instruction.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from itertools import repeat
 
+from pybpf.dataclass import dataclass
 from pybpf.errors import PybpfError, VmFault
 from pybpf.isa.abi import MapType
 from pybpf.isa.helpers import HELPERS

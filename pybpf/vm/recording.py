@@ -17,9 +17,10 @@ there, and ``tid`` is ``pid`` unless given:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 from typing import Any
 
+from pybpf.dataclass import dataclass, field
 from pybpf.errors import Diagnostic, SourceError
 from pybpf.script import Provider
 from pybpf.source import Source, Span

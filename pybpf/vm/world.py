@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from pybpf.dataclass import dataclass, field
 
 _PID_NAMESPACE = (4, 0xEFFF_FFFC)
 _KERNEL_HALF = 1 << 63

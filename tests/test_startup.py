@@ -1,0 +1,62 @@
+"""Start-up is part of the product: what a run does not need is not loaded. No time is measured."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+# Each takes milliseconds; the time of a whole run is about 70.
+HEAVY = {
+    "concurrent.futures", "construct", "dataclasses", "elftools", "gzip", "hypothesis", "inspect",
+    "json", "logging", "pathlib", "resource", "shlex", "shutil", "subprocess", "tempfile",
+}  # fmt: skip
+
+RUN = """
+import sys
+from pybpf.cli import main
+status = main(sys.argv[1:])
+sys.stdout.flush()
+print(status, *sys.modules, file=sys.stderr)
+"""
+
+
+def modules(*arguments):
+    """Return the modules that a command loads, but for those that an editable install needs."""
+    run = subprocess.run(
+        [sys.executable, "-S", "-c", RUN, *arguments],
+        capture_output=True, text=True, check=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+    )  # fmt: skip
+    status, *loaded = run.stderr.split()
+    assert status == "0", run.stderr
+    return set(loaded)
+
+
+@pytest.mark.kernel
+def test_a_live_run_loads_nothing_heavy():
+    loaded = modules("run", "BEGIN { @[pid] = count(); exit(0); }")
+    assert "pybpf.session" in loaded
+    assert not loaded & HEAVY
+    assert not {m for m in loaded if m.startswith(("pybpf.vm", "pybpf.isa.assembler"))}
+
+
+def test_a_dry_run_loads_no_kernel():
+    target = ROOT / "tests" / "data" / "targets" / "6.12.tar.gz"
+    loaded = modules("run", "-e", "--target", str(target), "BEGIN { exit(0); }")
+    assert not {m for m in loaded if m.startswith(("pybpf.session", "pybpf.events", "pybpf.vm"))}
+
+
+def test_help_loads_no_compiler():
+    run = modules("list", "-h")
+    assert not {m for m in run if m.startswith("pybpf.compiler")}
+
+
+def test_the_package_itself_loads_nothing():
+    code = "import sys, pybpf; print(*(m for m in sys.modules if m.startswith('pybpf')))"
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert run.stdout == "pybpf\n"
