@@ -62,7 +62,8 @@ class Attachments:
                 return self._event(syscall.perf_open(_TRACEPOINT, number, cpu=_some_cpu()), prog)
             case Provider.KPROBE | Provider.KRETPROBE:
                 if self.wants_multi(probe):
-                    return lambda: self._attach_many(probe, prog)
+                    places = self._places(probe)  # which may take its time
+                    return lambda: self._attach_many(probe, places, prog)
                 return self._functions(probe, prog)
             case Provider.INTERVAL:
                 return self._timer((_some_cpu(),), probe.period, prog)
@@ -125,11 +126,12 @@ class Attachments:
 
         (first, *_) = probe.functions
         if not probe.glob and ":" not in first.symbol:
+            self._check_inside(first)
             try:
                 return opened(first)
             except KernelError as error:
                 if error.errno != errno.EADDRNOTAVAIL:  # the name stands for several functions
-                    raise self._explained(error, first) from None
+                    raise self._explained(error, probe) from None
         steps = []
         for place, name in self._places(probe):
             try:
@@ -142,26 +144,43 @@ class Attachments:
             raise self._none_left(probe)
         return _all(steps)
 
+    def _check_inside(self, place: KernelFunction) -> None:
+        """Refuse an offset that leads into another function; the kernel takes any."""
+        if not (place.symbol and place.offset):
+            return
+        starts = located([place.symbol], self._target, traceable=False)
+        ends = [self._target.symbols.resolve(start + place.offset) for start in starts]
+        if any(end and end[1] == place.offset for end in ends) or not starts:
+            return
+        name, offset = ends[0] or ("no function", 0)
+        raise KernelError(
+            errno.EILSEQ,
+            f"cannot probe {place.symbol}+{place.offset:#x}",
+            hints=(f"that is beyond its end: it is {name}+{offset:#x}",),
+        )
+
     def _places(self, probe: ProbeSpec) -> list[tuple[KernelFunction, str]]:
         """Return all places that the names of a probe's functions stand for, each with its name."""
         (first, *_) = probe.functions
         names = [place.symbol for place in probe.functions]
         found = located(names, self._target, traceable=probe.glob)
         if not found and not probe.glob:
-            raise self._explained(KernelError(errno.ENOENT, ""), first)
+            raise self._explained(KernelError(errno.ENOENT, ""), probe)
         if not found:  # the kernel hides addresses
             return [(place, place.symbol) for place in probe.functions]
         return [
             (KernelFunction("", address + first.offset), name) for address, name in found.items()
         ]
 
-    def _attach_many(self, probe: ProbeSpec, prog: Prog) -> None:
+    def _attach_many(
+        self, probe: ProbeSpec, places: list[tuple[KernelFunction, str]], prog: Prog
+    ) -> None:
         """Attach to many functions by as few links as possible: a list that is refused is halved.
 
         One unprobeable function makes the kernel refuse the whole list.
         """
         on_return = probe.provider is Provider.KRETPROBE
-        waiting = [self._places(probe)]
+        waiting = [places]
         attached = 0
         while waiting:
             part = waiting.pop()
@@ -190,15 +209,20 @@ class Attachments:
         action = f"cannot probe any of the functions that {probe.spec} stands for"
         return KernelError(errno.ENOENT, action, hints=hints)
 
-    def _explained(self, error: KernelError, place: KernelFunction) -> KernelError:
+    def _explained(self, error: KernelError, probe: ProbeSpec) -> KernelError:
+        (place,) = probe.functions
         where = place.symbol or f"address {place.offset:#x}"
         where += f"+{place.offset:#x}" if place.symbol and place.offset else ""
         hints = error.hints
         match error.errno:
             case errno.ENOENT if place.symbol:
                 hints = self._missing(place.symbol)
+            case errno.ENOENT:
+                hints = ("no function of the kernel lies there",)
             case errno.EILSEQ:
                 hints = ("no instruction starts at this offset",)
+            case errno.EINVAL if place.offset and probe.provider is Provider.KRETPROBE:
+                hints = ("a kretprobe is put on the start of a function",)
             case errno.EINVAL:
                 hints = ("the kernel does not let this place be probed",)
             case _:
