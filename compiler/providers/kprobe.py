@@ -14,7 +14,7 @@ from pybpf.source import Span
 from pybpf.suggest import did_you_mean
 from pybpf.target.target import Target
 
-_NUMBER = r"0[xX][0-9a-fA-F]{1,16}|[0-9]{1,19}"
+_NUMBER = r"0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20}"
 _PLACE = re.compile(rf"(?P<symbol>(?:\w+:)?[A-Za-z_.$][\w.$]*)(?:\+(?P<offset>{_NUMBER}))?")
 _ADDRESS = re.compile(_NUMBER)
 
@@ -33,9 +33,9 @@ def _resolve(provider: Provider, where: str, span: Span, target: Target) -> list
     if not where:
         raise fault(span, f"{provider} wants a function", f"such as {provider}:vfs_read")
     if _ADDRESS.fullmatch(where):
-        places = [KernelFunction("", _number(where))]
+        places = [KernelFunction("", _number(where, span))]
     elif match := _PLACE.fullmatch(where):
-        places = [KernelFunction(match["symbol"], _number(match["offset"] or "0"))]
+        places = [KernelFunction(match["symbol"], _number(match["offset"] or "0", span))]
     elif is_glob(where):
         return [_expand(provider, where, span, target)]
     else:
@@ -43,8 +43,11 @@ def _resolve(provider: Provider, where: str, span: Span, target: Target) -> list
     return [ProbeSpec(provider, span.text, Program(()), functions=tuple(places))]
 
 
-def _number(text: str) -> int:
-    return int(text, 16) if text[:2].lower() == "0x" else int(text)
+def _number(text: str, span: Span) -> int:
+    number = int(text, 16) if text[:2].lower() == "0x" else int(text)
+    if number >= 1 << 64:
+        raise fault(span, f"{text} is beyond the 64 bits of an address")
+    return number
 
 
 def _expand(provider: Provider, where: str, span: Span, target: Target) -> ProbeSpec:
