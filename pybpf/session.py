@@ -202,11 +202,13 @@ class Session:
         return Ending(child=child_ended, lost=lost) if child_ended or lost else None
 
     def _lost(self) -> int:
-        return self._loaded.lost() + self._dropped()
+        """Return how many records were lost: the programs count them, and so may the ring.
 
-    def _dropped(self) -> int:
-        """Return how many records the ring itself lost."""
-        return 0 if self._loaded.ring is None else self._loaded.ring.lost
+        Since Linux 5.1 a program sees when a perf buffer has no room, and is exact where the buffer
+        mentions losses with the next record that fits. Before that the buffer alone knows.
+        """
+        ring = self._loaded.ring
+        return max(self._loaded.lost(), 0 if ring is None else ring.lost)
 
     def _drain(self) -> Iterator[Row]:
         """Yield the rows of what is in the ring, until a signal; up to an exit(), and that too.
@@ -270,12 +272,9 @@ class Session:
 
     def lost_rows(self) -> tuple[LostRow, ...]:
         """Return what was lost so far: records, and updates by map."""
-        rows = self._decoder.lost_rows()
-        dropped = self._dropped()
-        if not dropped:
-            return rows
-        records = sum(r.records for r in rows if r.map is None) + dropped
-        return (LostRow(records), *(r for r in rows if r.map is not None))
+        records = self._lost()
+        updates = tuple(row for row in self._decoder.lost_rows() if row.map is not None)
+        return (LostRow(records), *updates) if records else updates
 
     @property
     def status(self) -> int:

@@ -6,7 +6,7 @@ import errno
 import struct
 import sys
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from types import TracebackType
 from typing import Self
 
@@ -17,10 +17,12 @@ from pybpf.isa.encoding import encode
 from pybpf.isa.insn import Insn, Program
 from pybpf.isa.table import Form
 from pybpf.kernel import programs
+from pybpf.kernel.fd import Fd
 from pybpf.kernel.maps import Map
 from pybpf.kernel.programs import DebugInfo, Prog
 from pybpf.kernel.ringbuf import PerfBuffer, Ring, RingBuffer
 from pybpf.script import CompiledScript, MapRole, MapSpec, ProbeSpec
+from pybpf.types import U64, Array, Type
 
 _U32 = struct.Struct("=I")
 
@@ -36,8 +38,9 @@ class Loaded:
         self._programs: dict[tuple[int, bool], Prog] = {}
         self._stack = ExitStack()
         try:
-            for spec in script.maps:
-                self.maps[spec.name] = self._stack.enter_context(_create(spec))
+            with Described(script.maps) as described:
+                for spec in script.maps:
+                    self.maps[spec.name] = self._stack.enter_context(described.create(spec))
             self.ring = self._open_ring(buffer_size)
         except BaseException:
             self.close()
@@ -143,10 +146,55 @@ class Loaded:
         self.close()
 
 
-def _create(spec: MapSpec) -> Map:
+class Described(ExitStack):
+    """BTF for the keys and values of a script's hashes, which ``bpftool map dump`` shows them by.
+
+    A kernel that does not take it does without.
+    """
+
+    def __init__(self, maps: Sequence[MapSpec]) -> None:
+        super().__init__()
+        self._types: dict[str, tuple[int, int]] = {}
+        self._btf: Fd | None = None
+        hashes = [spec for spec in maps if spec.type in {MapType.HASH, MapType.PERCPU_HASH}]
+        if not hashes:
+            return
+        from pybpf.btf.writer import Writer
+
+        writer = Writer(sys.byteorder)
+        for spec in hashes:
+            assert spec.key is not None
+            self._types[spec.name] = writer.type(spec.key), writer.type(_content(spec))
+        with suppress(KernelError):
+            self._btf = self.enter_context(programs.load_btf(writer.blob()))
+
+    def create(self, spec: MapSpec) -> Map:
+        """Create a map; raises KernelError."""
+        if self._btf is not None and spec.name in self._types:
+            with suppress(KernelError):
+                return _create(spec, self._btf, self._types[spec.name])
+        return _create(spec)
+
+
+def _content(spec: MapSpec) -> Type:
+    """Return what the value of one CPU consists of."""
+    if spec.role is MapRole.MAP and spec.value is not None:
+        return spec.value
+    number = spec.value if spec.role is MapRole.SUM and spec.value is not None else U64
+    return number if spec.value_size == 8 else Array(number, spec.value_size // 8)
+
+
+def _create(spec: MapSpec, btf: Fd | None = None, types: tuple[int, int] = (0, 0)) -> Map:
     try:
         return Map(
-            spec.type, spec.name, spec.key_size, spec.value_size, spec.max_entries, spec.flags
+            spec.type,
+            spec.name,
+            spec.key_size,
+            spec.value_size,
+            spec.max_entries,
+            spec.flags,
+            btf=btf,
+            types=types,
         )
     except KernelError as error:
         if error.errno in {errno.E2BIG, errno.ENOMEM}:

@@ -83,11 +83,18 @@ class Map(Fd):
         value_size: int,
         max_entries: int,
         flags: int = 0,
+        *,
+        btf: Fd | None = None,
+        types: tuple[int, int] = (0, 0),
     ) -> None:
-        """Create the map; sizes in bytes (a ring buffer's is ``max_entries``)."""
-        super().__init__(
-            map_create(map_type, name, key_size, value_size, max_entries, flags).detach()
+        """Create the map; sizes in bytes (a ring buffer's is ``max_entries``).
+
+        ``types`` are the numbers of its key's and its value's type in ``btf``.
+        """
+        created = map_create(
+            map_type, name, key_size, value_size, max_entries, flags, btf=btf, types=types
         )
+        super().__init__(created.detach())
         self.map_type = map_type
         self.name = name
         self.key_size = key_size

@@ -68,11 +68,27 @@ def object_name(name: str) -> bytes:
 
 
 def map_create(
-    map_type: MapType, name: str, key_size: int, value_size: int, max_entries: int, flags: int = 0
+    map_type: MapType,
+    name: str,
+    key_size: int,
+    value_size: int,
+    max_entries: int,
+    flags: int = 0,
+    *,
+    btf: Fd | None = None,
+    types: tuple[int, int] = (0, 0),
 ) -> Fd:
-    """Create a map; sizes in bytes."""
+    """Create a map; sizes in bytes. ``types`` are the numbers of key and value type in ``btf``."""
     fd = lib.bpf_map_create(
-        map_type, object_name(name), key_size, value_size, max_entries, flags, 0, 0, 0, 0
+        map_type,
+        object_name(name),
+        key_size,
+        value_size,
+        max_entries,
+        flags,
+        0,
+        btf.fileno() if btf else 0,
+        *types,
     )
     return Fd(check(fd, f"cannot create the {map_type.name.lower()} map {name}"))
 

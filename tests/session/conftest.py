@@ -65,15 +65,20 @@ def run(objects_of, gone):
         keys = [part[0] if len(part) == 1 else tuple(part) for part in parts]
         return dict(zip(keys, values, strict=True))
 
-    def run(text, command=None, *, strict=False, timeout=30, environment=(), **sizes):
-        environment = dict(environment)
+    class Older(LiveTarget):
+        """This machine, as if its kernel lacked features."""
+
+        features = frozenset()
+
+    def run(text, command=None, *, strict=False, timeout=30, environment=(), old=False, **sizes):
+        environment = {"hammer": NAME, **dict(environment)}
         options = Options(**sizes)
         with ExitStack() as stack:
             child = None
             if command is not None:
                 child = stack.enter_context(Child(command))
                 environment["target"] = str(child.pid)
-            target = LiveTarget(environment)
+            target = (Older if old else LiveTarget)(environment)
             script = compile_script(text, target, options)
             session = stack.enter_context(
                 Session(script, target, child=child, strict=strict, buffer_size=options.buffer_size)
@@ -98,10 +103,12 @@ def run(objects_of, gone):
     return run
 
 
+# Other runs of these tests may hammer at the same time.
+NAME = f"hammer{os.getpid()}"
 HAMMER = """
 import os, sys, time
 with open("/proc/self/comm", "w") as file:
-    file.write("hammer")
+    file.write(sys.argv.pop(1))
 for _ in range(int(sys.argv[1])):
     if os.fork() == 0:
         getppid = os.getppid
@@ -119,9 +126,9 @@ for _ in range(int(sys.argv[1])):
 def hammer(tmp_path):
     """Return a function: a command for ``-c``, whose processes call getppid so many times each.
 
-    They may rest after each call, for some seconds. The processes are called "hammer"; the command
-    itself calls it never.
+    They may rest after each call, for some seconds. ``$hammer`` is the name of these processes; the
+    command itself calls it never.
     """
     path = tmp_path / "hammer.py"
     path.write_text(HAMMER)
-    return lambda *numbers: f"{sys.executable} -I -S {path} {' '.join(map(str, numbers))}"
+    return lambda *numbers: f"{sys.executable} -I -S {path} {NAME} {' '.join(map(str, numbers))}"

@@ -43,7 +43,7 @@ def test_a_quantize_and_a_sum_are_what_strace_counts(run, reads, _again):
 @pytest.mark.slow
 @pytest.mark.parametrize("_again", range(5))
 def test_four_processes_on_all_cpus_lose_no_update(run, hammer, _again):
-    script = """tracepoint:syscalls/sys_enter_getppid / !strcmp(comm, "hammer") / {
+    script = """tracepoint:syscalls/sys_enter_getppid / !strcmp(comm, $hammer) / {
         @count["all"] = count();
         @sum["all"] = sum(3);
         @quantize["all"] = quantize(pid);
