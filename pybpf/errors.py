@@ -87,7 +87,7 @@ class AssemblyError(SourceError):
 
 
 class EncodingError(PybpfError):
-    """Bytes or fields that are no valid instruction; ``index`` counts 8-byte slots or instructions."""
+    """Bytes or fields that are no valid instruction; ``index`` counts slots or instructions."""
 
     def __init__(self, index: int, reason: str) -> None:
         self.index = index
