@@ -33,10 +33,10 @@ class MapRole(StrEnum):
 class MapSpec:
     """A map a script needs. Sizes in bytes; ``value_size`` is that of one CPU's value.
 
-    ``name`` is the script's (``@``, ``@reads``, ``start``) or, for the run time's own, begins with
-    a dot. ``key`` is a Struct of the key fields (named ``0``, ``1``…) for a script's map, else None.
-    ``value`` is what one entry means to the reader: the element type of a MAP, u64 of COUNT, u64 or
-    s64 of SUM; for QUANTIZE the type of the argument, which decides the labels.
+    ``name`` is the script's (``@``, ``@reads``, ``start``) or, for the run time's own, begins
+    with a dot. ``key`` is a Struct of the key fields (named ``0``, ``1``…) for a script's map, else
+    None. ``value`` is what one entry means to the reader: the element type of a MAP, u64 of COUNT,
+    u64 or s64 of SUM; for QUANTIZE the type of the argument, which decides the labels.
     ``failures`` is the index of this map's counter in the LOST map (None: it cannot fail).
 
     ``constants``: the only keys the script uses, as ``key`` lays them out. Such a map is an array
@@ -119,8 +119,8 @@ class EventSchema:
 
     A record begins with a u32, the schema's ``id`` (its index in CompiledScript.events), in the
     byte order of the target. ``payload`` offsets count from the start of the record, the first is
-    at least 4; the payload's size is the record's whole size, a multiple of 8. ``format`` belongs to
-    PRINTF: the Conversions take ``args`` in order. A CLEAR has one MapArg.
+    at least 4; the payload's size is the record's whole size, a multiple of 8. ``format`` belongs
+    to PRINTF: the Conversions take ``args`` in order. A CLEAR has one MapArg.
     """
 
     id: int
