@@ -50,8 +50,7 @@ def run_events(
     first = next(stream, None)
     if first is not None:
         replay.world.time = first.time
-    replay.fire(replay.own_event(Provider.BEGIN))
-    yield from replay.drain()
+    yield from replay.fire_own(Provider.BEGIN)
     waiting = 0
     for event in () if first is None else chain((first,), stream):
         if replay.exited:
@@ -61,14 +60,17 @@ def run_events(
             waiting = 0
             yield from replay.drain()
     yield from replay.drain()
-    replay.fire(replay.own_event(Provider.END))
-    yield from replay.drain(end=True)
+    replay.silent = False
+    yield from replay.fire_own(Provider.END)
     yield from replay.decoder.map_rows()
     yield from replay.decoder.lost_rows()
 
 
 class _Replay:
-    """A script that is running on recorded events. ``exited`` is set when it has called exit()."""
+    """A script that is running on recorded events.
+
+    ``exited`` is set when it has called exit(), and ``silent`` as long as it prints no more.
+    """
 
     def __init__(
         self,
@@ -83,16 +85,21 @@ class _Replay:
         self.world = world
         self.machine = Machine(script.maps, world, byteorder=byteorder, budget=budget, trace=trace)
         self.decoder = Decoder(script, _Maps(script, self.machine), byteorder=byteorder)
-        self.exited = False
+        self.exited = self.silent = False
         self._script = script
         self._target = target
         self._matching: dict[str, list[ProbeSpec]] = {}
         self._process = (world.cpu, world.pid, world.tid, world.uid, world.gid, world.comm)
 
-    def own_event(self, provider: Provider) -> RecordedEvent:
-        """Return the event that fires BEGIN or END, now and in the tracer's own process."""
+    def fire_own(self, provider: Provider) -> Iterator[Row]:
+        """Run the BEGIN or the END probes in the tracer's own process; yield the rows of each."""
         cpu, pid, tid, uid, gid, comm = self._process
-        return RecordedEvent(provider, self.world.time, cpu, pid, tid, uid, gid, comm)
+        event = RecordedEvent(provider, self.world.time, cpu, pid, tid, uid, gid, comm)
+        self._enter(event)
+        for probe in self._script.probes:
+            if probe.provider is provider:
+                self._run(probe, event)
+                yield from self.drain()
 
     def fire(self, event: RecordedEvent) -> bool:
         """Run every probe that matches an event; return whether there was one."""
@@ -101,13 +108,16 @@ class _Replay:
             probes = [p for p in self._script.probes if _matches(p, event.probe)]
             self._matching[event.probe] = probes
         self._enter(event)
-        memory = self.machine.memory
         for probe in probes:
-            data = bytearray(build_context(probe, event, self._target))
-            ctx = memory.add(data, "the context", writable=False)
-            memory.retire(ctx)
-            self.machine.run(probe.program, ctx.address)
+            self._run(probe, event)
         return bool(probes)
+
+    def _run(self, probe: ProbeSpec, event: RecordedEvent) -> None:
+        memory = self.machine.memory
+        data = bytearray(build_context(probe, event, self._target))
+        ctx = memory.add(data, "the context", writable=False)
+        memory.retire(ctx)
+        self.machine.run(probe.program, ctx.address)
 
     def _enter(self, event: RecordedEvent) -> None:
         """Make the world what it was at an event."""
@@ -122,20 +132,19 @@ class _Replay:
         world.stack, world.user_stack = event.stack, event.user_stack
         world.memory = {**stack_arguments(event, self._target.arch), **event.memory}
 
-    def drain(self, *, end: bool = False) -> Iterator[Row]:
+    def drain(self) -> Iterator[Row]:
         """Yield the rows of the records since the last call, up to an exit().
 
         What follows it is not printed, though maps are still cleared, just as in a live run. Only
-        what the END probes print (``end``) is printed after an exit(), up to one of their own,
-        which is not a row if it is the second.
+        what the END probes print is printed after an exit(), up to one of their own, which is not a
+        row if it is the second.
         """
-        silent = self.exited and not end
         for record in self._records():
             row = self.decoder.decode(record)
-            if silent or row is None:
+            if self.silent or row is None:
                 continue
             if isinstance(row, ExitRow):
-                silent = True
+                self.silent = True
                 if self.exited:
                     continue
                 self.exited = True
