@@ -54,7 +54,7 @@ def number_hints(typed: tast.Expr, *, asked: bool = False) -> list[str]:
             return [f"{name} is a text, not a number"]
         if name == "$target":
             return ["$target is the process of the command that -c runs"]
-        return [f"{name} is not set"]
+        return [f"{name} is empty, or not set"]
     if asked and is_text(typed.type):
         return ["compare strings with strcmp(), which gives 0 where they are equal"]
     return []

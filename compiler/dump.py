@@ -24,7 +24,7 @@ STAGES = ("types", "ir", "asm")
 
 def dump(source: Source, target: Target, stage: str, options: Options | None = None) -> str:
     """Return the dump of ``tokens``, ``ast``, ``types``, ``ir``, ``alloc`` or ``asm``."""
-    with deep_recursion():
+    with deep_recursion(source):
         if stage == "tokens":
             return dump_tokens(lex(source))
         script = parse_text(source)

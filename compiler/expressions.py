@@ -20,21 +20,22 @@ def argument(scope: Scope, expr: ast.Expr) -> tast.Expr | MapName:
 
     That of a plain map without keys is its value, as such a map is used as a variable.
     """
-    name = _bare_map(scope, expr)
-    if name is None:
+    found = whole_map(scope, expr)
+    if found is None:
         return value(scope, expr)
-    use = scope.maps.uses[name]
-    if use.keys is None:
-        raise NotYetKnown(name, expr.span)
-    if use.keys or use.role is not MapRole.MAP:
-        return MapName(name, expr.span)
-    return value(scope, expr)
+    use = scope.maps.uses[found.name]
+    return found if use.keys or use.role is not MapRole.MAP else value(scope, expr)
 
 
 def whole_map(scope: Scope, expr: ast.Expr) -> MapName | None:
     """Return the map whose bare name ``expr`` is, or None."""
     name = _bare_map(scope, expr)
-    return None if name is None else MapName(name, expr.span)
+    if name is None:
+        return None
+    use = scope.maps.uses[name]
+    if use.role is None or use.keys is None:
+        raise NotYetKnown(name, expr.span)
+    return MapName(name, expr.span)
 
 
 def _bare_map(scope: Scope, expr: ast.Expr) -> str | None:

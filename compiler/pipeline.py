@@ -41,24 +41,27 @@ class Options:
 def compile_script(
     text: str | Source,
     target: Target,
-    options: Options = Options(),
+    options: Options | None = None,
 ) -> CompiledScript:
     """Compile a script; raises LexError, ParseError or ScriptTypeError with the places at fault."""
+    options = options or Options()
     source = Source("<script>", text) if isinstance(text, str) else text
-    with deep_recursion():
+    with deep_recursion(source):
         typed = infer(parse_text(source), target)
         functions = [lower(typed, p, target.features, target.arch.byteorder) for p in typed.probes]
         return link(typed, functions, target, options)
 
 
 @contextmanager
-def deep_recursion() -> Iterator[None]:
-    """Let the stages descend into deeply nested scripts; the parser bounds how deep they are.
+def deep_recursion(source: Source) -> Iterator[None]:
+    """Let the stages descend into a script as deep as it goes.
 
-    Python 3.11 and later need no C stack for calls from Python to Python.
+    The parser bounds how deep parentheses and blocks nest, but not the length of a chain such as
+    ``a < b < c``, which has two characters or more for each step down. Python 3.11 and later need
+    no C stack for calls from Python to Python.
     """
     before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, 50_000))
+    sys.setrecursionlimit(max(before, 20_000 + 8 * len(source.text)))
     try:
         yield
     finally:

@@ -114,10 +114,20 @@ def _plain_value(scope: Scope, stmt: ast.Assign, use: MapUse) -> tast.Expr:
             typed.span,
             f"the values of '{use.name}' are of type '{use.value_type()}'{use.value.since()}, "
             f"and this is '{typed.type}'",
-            *(["str(…) gives the text that a pointer leads to"] if is_text(typed.type) else []),
+            *(
+                ["str(…) gives the text that a pointer leads to"]
+                if _mixes_texts(use, typed)
+                else []
+            ),
         )
     wanted = use.value_type()
     return convert(typed, wanted) if is_scalar(typed.type) and wanted is not None else typed
+
+
+def _mixes_texts(use: MapUse, typed: tast.Expr) -> bool:
+    """Whether one of the two is a text, and the other a pointer to one."""
+    held = use.value_type()
+    return held is not None and is_text(held) and is_text(typed.type)
 
 
 def _set_role(use: MapUse, role: MapRole, span: Span) -> None:

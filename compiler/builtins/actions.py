@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from pybpf.compiler import tast
 from pybpf.compiler.convert import convert, is_number, is_scalar, number_hints
-from pybpf.compiler.scope import Scope, fault
+from pybpf.compiler.scope import Scope, each, fault
 from pybpf.dataclass import dataclass
 from pybpf.printf import FormatFault, parse_format
 from pybpf.script import ConstArg, Conversion, EventArg, EventKind, MapArg
@@ -72,8 +72,7 @@ def _printf(scope: Scope, args: tuple[Argument, ...], span: Span) -> tast.Stmt:
             *(["write %% for a percent sign"] if len(values) < len(conversions) else []),
         )
     values = [_pointer(c, v) for c, v in zip(conversions, values, strict=True)]
-    for conversion, value in zip(conversions, values, strict=True):
-        _check(conversion, value)
+    each(zip(conversions, values, strict=True), lambda pair: _check(*pair))
     return tast.Emit(*scope.event(EventKind.PRINTF, [_part(v) for v in values], pieces), span)
 
 

@@ -39,7 +39,8 @@ def _resolve(provider: Provider, where: str, span: Span, target: Target) -> list
     elif is_glob(where):
         return [_expand(provider, where, span, target)]
     else:
-        raise fault(span, f"'{where}' is no function, function+offset, address or pattern")
+        hint = f"as in {provider}:vfs_read, {provider}:vfs_read+0x10 or {provider}:vfs_*"
+        raise fault(span, f"'{where}' is no function, function+offset, address or pattern", hint)
     return [ProbeSpec(provider, span.text, Program(()), functions=tuple(places))]
 
 

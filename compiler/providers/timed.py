@@ -42,7 +42,8 @@ def profile(where: str, span: Span, target: Target) -> list[ProbeSpec]:
         raise fault(span, f"a profile runs 1 to {_MAX_RATE} times a second, not {rate}")
     cpu = int(match["cpu"] or -1)
     if not -1 <= cpu < target.cpus:
-        raise fault(span, f"there is no CPU {cpu}; they go from 0 to {target.cpus - 1}")
+        there = f"they go from 0 to {target.cpus - 1}" if target.cpus > 1 else "the only one is 0"
+        raise fault(span, f"there is no CPU {cpu}; {there}")
     return [
         ProbeSpec(
             Provider.PROFILE, span.text, Program(()),

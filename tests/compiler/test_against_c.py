@@ -90,7 +90,7 @@ def test_as_c_computes(tmp_path_factory, expressions):
     source = Source("<script>", f"BEGIN {{ {' '.join(f'print({e});' for e in expressions)} }}")
     typed = infer(parse_text(source), target)
     evaluator = Evaluator(typed)
-    with deep_recursion():
+    with deep_recursion(source):
         evaluator.run(typed.probes[0], Facts({}))
     rows = list(run_events(compile_script(source, target), target, []))
 
