@@ -156,11 +156,12 @@ def test_an_argument_is_kept_for_the_return(run):
     done = run(
         "kprobe:do_sys_openat2 / pid == $self / { file[kpid] = uptr(arg1); }"
         "kretprobe:do_sys_openat2 / file[kpid] / {"
-        ' printf("%s %d\\n", str(file[kpid]), retval < 0); delete file[kpid]; }',
+        ' printf("%s %d\\n", str(file[kpid]), retval); delete file[kpid]; }',
         act,
     )
-    assert "/no/such/file 1\n" in done.printed
-    assert "/dev/null 0\n" in done.printed
+    # Which kernel returns an int and leaves the upper half of the register empty, or a long?
+    assert re.search(r"^/no/such/file (-2|4294967294)$", done.printed, re.MULTILINE)
+    assert re.search(r"^/dev/null \d{1,2}$", done.printed, re.MULTILINE)
 
 
 def test_values_beyond_the_stack_of_bpf(run):
