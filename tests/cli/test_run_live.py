@@ -162,6 +162,17 @@ def test_a_full_map_is_a_warning(pybpf):
     assert said.err == "warning: 15 updates of m lost: the map is full (--map-size)\n"
 
 
+def test_skipped_events_are_a_warning(pybpf, monkeypatch):
+    from pybpf.session import Session
+
+    monkeypatch.setattr(Session, "recursion_misses", lambda _self: 3)
+    said = pybpf("run", "BEGIN { exit(0); }")
+    assert (said.status, said.err) == (
+        0,
+        "warning: 3 events came while another program ran on that CPU: the kernel skipped them\n",
+    )
+
+
 def test_json_lines(pybpf):
     script = """BEGIN {
         printf("%s\\n", "x"); print(1, "two", -3); m["k", 2] = 5; @[1] = quantize(9); print(m);
