@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pybpf.rows import LostRow, Row
 from pybpf.target.symbols import LazySymbols
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pybpf.target.target import Target
 
 
@@ -17,17 +20,30 @@ class Printer:
     """Call it with a row."""
 
     def __init__(self, target: Target, *, json: bool, unbuffered: bool) -> None:
+        symbols = LazySymbols(target, lambda error: print(f"warning: {error}", file=sys.stderr))
+        # What the kernel's monotonic clock is behind the time of day.
+        offset = time.time_ns() - time.monotonic_ns()
+        self._encoding = sys.stdout.encoding or "ascii"
+        self._unicode = self._encoding.lower().startswith("utf")
         self._json = json
         self._unbuffered = unbuffered
-        self._symbols = LazySymbols(
-            target, lambda error: print(f"warning: {error}", file=sys.stderr)
-        )
-        self._offset = time.time_ns() - time.monotonic_ns()
-        self._unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+        self._render: Callable[[Row], str]
+        if json:
+            from pybpf.output import jsonl
+
+            self._render = partial(jsonl.render, symbols=symbols, walltime_offset=offset)
+        else:
+            from pybpf.output import text
+
+            self._render = partial(
+                text.render, symbols=symbols, walltime_offset=offset, unicode=self._unicode
+            )
 
     def __call__(self, row: Row) -> None:
         """Print the row."""
-        text = self._rendered(row)
+        text = self._render(row)
+        if not self._unicode:
+            text = text.encode(self._encoding, "backslashreplace").decode(self._encoding)
         if isinstance(row, LostRow) and not self._json:
             sys.stdout.flush()
             sys.stderr.write(text)
@@ -35,14 +51,3 @@ class Printer:
         sys.stdout.write(text)
         if self._unbuffered:
             sys.stdout.flush()
-
-    def _rendered(self, row: Row) -> str:
-        if self._json:
-            from pybpf.output import jsonl
-
-            return jsonl.render(row, self._symbols, walltime_offset=self._offset)
-        from pybpf.output.text import render
-
-        text = render(row, self._symbols, walltime_offset=self._offset, unicode=self._unicode)
-        encoding = sys.stdout.encoding or "ascii"
-        return text.encode(encoding, "backslashreplace").decode(encoding)
