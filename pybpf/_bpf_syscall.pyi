@@ -176,8 +176,6 @@ class _Lib:
     def perfbuf_used(self, buf: CData, /) -> int: ...
     def child_start(
         self,
-        held: int,
-        release: int,
         death_signal: int,
         path: _Pointer,
         argv: CData,

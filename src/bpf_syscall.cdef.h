@@ -177,5 +177,5 @@ uint64_t perfbuf_used(const struct perfbuf *buf);
  * with 127 at the pipe's end. It gets `death_signal` when the thread that called this ends. The
  * arrays end with NULL. Returns the pid.
  */
-int child_start(int held, int release, int death_signal, const char *path, char *const *argv,
+int child_start(int death_signal, const char *path, char *const *argv,
 		char *const *otherwise);

@@ -2,8 +2,7 @@
  * A child process that is there, with its pid, before it becomes a program.
  *
  * Between fork and execve only what POSIX calls async-signal-safe runs: threads that the child does
- * not have may hold the locks of Python and of the C library. It also keeps the child quiet: whoever
- * traces it sees the end of one read(), then the execve().
+ * not have may hold the locks of Python and of the C library.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -11,6 +10,8 @@
 #include <signal.h>
 #include <stdint.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #pragma GCC visibility push(hidden)
@@ -33,38 +34,50 @@ static void reset_signals(void)
 	}
 }
 
-static void wait_and_become(int held, const char *path, char *const *argv, char *const *otherwise)
+/*
+ * The stop comes after the trace of the system call that asks for it, so whoever traces the child
+ * from then on sees nothing of it but the execve(). raise() would make a system call afterwards.
+ */
+static void stop_and_become(const char *path, char *const *argv, char *const *otherwise)
 {
-	char go;
-
-	if (read(held, &go, 1) != 1)
-		return;
+	syscall(SYS_kill, getpid(), SIGSTOP);
 	execve(path, argv, environ);
 	execve(otherwise[0], otherwise, environ);
 }
 
-int child_start(int held, int release, int death_signal, const char *path, char *const *argv,
-		char *const *otherwise)
+static int until_stopped(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, WUNTRACED) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFSTOPPED(status) ? 0 : -ECHILD;
+}
+
+int child_start(int death_signal, const char *path, char *const *argv, char *const *otherwise)
 {
 	const pid_t parent = getpid();
 	sigset_t all, before;
+	int stopped = 0;
 	pid_t pid;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	pid = fork();
 	if (pid == 0) {
-		close(release);
 		prctl(PR_SET_PDEATHSIG, death_signal);
 		if (getppid() != parent) /* it has died before that */
 			_exit(127);
 		reset_signals();
 		pthread_sigmask(SIG_SETMASK, &before, NULL);
-		wait_and_become(held, path, argv, otherwise);
+		stop_and_become(path, argv, otherwise);
 		_exit(127);
 	}
 	if (pid < 0)
 		pid = -errno;
+	else
+		stopped = until_stopped(pid);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return pid;
+	return stopped < 0 ? stopped : pid;
 }

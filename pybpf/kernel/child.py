@@ -25,27 +25,25 @@ class Child:
     A single command keeps the pid, so that a script's ``pid == $target`` is about it; what a
     pipeline or a list of commands starts are children of the shell that has the pid.
 
-    Where this process ends without releasing the child, the command is never run; where it ends
-    without closing it, even by SIGKILL, the command gets SIGTERM. So it does when the thread that
-    made the child ends.
+    Until then it is stopped. Where this process ends without closing the child, even by SIGKILL,
+    the child is killed, and a command that was not released never runs. So it is when the thread
+    that made the child ends.
     """
 
     def __init__(self, command: str) -> None:
         path, arguments = program(command)
-        held, release = os.pipe()
-        with Fd(held):
-            self._release = Fd(release)
-            self._watch: Fd | None = None
-            self.pid = 0
-            try:
-                shell = (_SHELL, "-c", command)
-                self.pid = child_start(held, release, signal.SIGTERM, path, arguments, shell)
-                self._watch = Fd(os.pidfd_open(self.pid))
-            except OSError as error:
-                self.close()
-                if isinstance(error, KernelError):
-                    raise
-                raise KernelError(error.errno or 0, "cannot watch the command") from None
+        self._watch: Fd | None = None
+        self._released = False
+        self.pid = 0
+        try:
+            shell = (_SHELL, "-c", command)
+            self.pid = child_start(signal.SIGKILL, path, arguments, shell)
+            self._watch = Fd(os.pidfd_open(self.pid))
+        except OSError as error:
+            self.close()
+            if isinstance(error, KernelError):
+                raise
+            raise KernelError(error.errno or 0, "cannot watch the command") from None
 
     def fileno(self) -> int:
         """Return a descriptor that polls readable once the child has ended (Linux 5.3)."""
@@ -54,15 +52,14 @@ class Child:
 
     def release(self) -> None:
         """Let the command run."""
-        if not self._release.closed:
+        if not self._released:
+            self._released = True
             # The child may have been killed while it waited.
-            with suppress(BrokenPipeError):
-                os.write(self._release.fileno(), b"!")
-            self._release.close()
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGCONT)
 
     def close(self) -> None:
         """End the child, and what it started, if it is still there; and reap it."""
-        self._release.close()
         if self.pid:
             self._end()
             self.pid = 0
@@ -71,7 +68,7 @@ class Child:
 
     def _end(self) -> None:
         """Ask the child to end, wait a moment, then insist."""
-        if not self._reaped():
+        if self._released and not self._reaped():
             self._send(signal.SIGTERM)
             self._wait(_GRACE_MS)
         if not self._reaped():

@@ -382,19 +382,17 @@ def mount_detached(fstype: str) -> Fd:
 
 
 def child_start(
-    held: int,
-    release: int,
     death_signal: int,
     path: str,
     arguments: Sequence[str],
     otherwise: Sequence[str],
 ) -> int:
-    """Fork a child that becomes a program once a byte arrives at the pipe ``held``; return its pid.
+    """Fork a child that has stopped and, at SIGCONT, becomes a program; return its pid.
 
-    Where ``path`` cannot be executed it becomes ``otherwise[0]``; without a byte, at the pipe's
-    end, it exits with 127. It gets ``death_signal`` when the calling thread ends.
+    Where ``path`` cannot be executed it becomes ``otherwise[0]``. It gets ``death_signal`` when the
+    calling thread ends.
     """
     kept = [[ffi.new("char[]", os.fsencode(a)) for a in words] for words in (arguments, otherwise)]
     argv, others = (ffi.new("char *[]", [*words, ffi.NULL]) for words in kept)
-    pid = lib.child_start(held, release, death_signal, os.fsencode(path), argv, others)
+    pid = lib.child_start(death_signal, os.fsencode(path), argv, others)
     return check(pid, "cannot fork a process for the command")

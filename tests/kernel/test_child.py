@@ -92,7 +92,7 @@ def test_the_command_runs_when_released(command, want):
 def test_the_command_does_not_run_before(tmp_path):
     with Child(f"touch {tmp_path}/ran") as child:
         time.sleep(0.05)
-        assert state(child.pid) == "S"
+        assert state(child.pid) == "T"
     assert not (tmp_path / "ran").exists()
 
 
