@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import struct
@@ -18,6 +19,22 @@ from pybpf.target.snapshot import SnapshotTarget
 TARGETS = Path(__file__).parent / "data" / "targets"
 
 _EM_BPF = 247
+
+
+def pytest_addoption(parser):
+    """Let ``--update-golden`` stand for UPDATE_GOLDEN=1 in the environment."""
+    parser.addoption(
+        "--update-golden",
+        action="store_true",
+        help="write what is found over the goldens; the diff is for a person to judge",
+    )
+
+
+def pytest_configure(config):
+    """Tell the tests, those in other processes included."""
+    if config.getoption("--update-golden"):
+        os.environ["UPDATE_GOLDEN"] = "1"
+
 
 settings.register_profile("long", max_examples=2000, deadline=None)
 
