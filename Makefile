@@ -2,6 +2,7 @@
 # make test           run all tests (ARGS="-k ringbuf" for some)
 # make check          format, lint, types, layers
 # make test-kernels   run the tests that need a kernel in Debian kernels under QEMU
+# make bench          measure, beside bpftrace where there is one (ARGS="--quick cost" for a part)
 # make lists          write the modules on disk into setup.py and meson.build
 # make clean          remove what the others made, but for the unpacked kernels
 
@@ -15,7 +16,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq install
 ADVICE := apt-get install build-essential python3-dev python3-venv
 
-.PHONY: demo test check test-kernels lists venv clean
+.PHONY: demo test check test-kernels bench lists venv clean
 
 demo: $(VENV)/.installed
 	@PYTHON=$(BIN)/python sh examples/demo.sh
@@ -40,6 +41,9 @@ test-kernels: $(VENV)/.tools
 		$(BIN)/python tools/guest.py run $$kernel -- \
 			python -m pytest --timeout=600 -m "kernel or guest" $(ARGS) || exit 1; \
 	done
+
+bench: $(VENV)/.installed
+	@$(BIN)/python benchmarks/run.py $(ARGS)
 
 lists:
 	$(PYTHON) tools/lists.py

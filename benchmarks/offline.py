@@ -1,0 +1,162 @@
+"""Measure what pybpf does without a kernel, on fixed inputs: its own times only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from plan import Plan
+from pybpf.compiler.pipeline import compile_script
+from pybpf.events.decode import Decoder
+from pybpf.isa.assembler import assemble
+from pybpf.isa.disassembler import disassemble
+from pybpf.isa.encoding import decode
+from pybpf.source import Source
+from pybpf.target.snapshot import SnapshotTarget
+from pybpf.target.symbols import parse_kallsyms
+from pybpf.types import size_of
+from pybpf.vm.interpreter import interpret
+from report import Finding, Spread, Table
+from tracers import SCRIPTS, script_names
+
+_SNAPSHOT = Path(__file__).resolve().parent.parent / "tests/data/targets/6.12.tar.gz"
+
+_BLOCK = """\
+again{n}:
+    r6 = *(u64 *)(r1 + 8)
+    r7 = 0x123456789 ll
+    *(u32 *)(r10 - 16) = w6
+    r6 += r7
+    w6 s>>= 3
+    if r6 s> 100 goto again{n}
+    call bpf_ktime_get_ns
+    lock *(u64 *)(r10 - 24) += r0
+    r2 = r10
+    r2 += -24
+"""
+_LOOP = """\
+    r0 = 0
+    r1 = 250000
+again:
+    r0 += r1
+    r0 ^= 5
+    r1 -= 1
+    if r1 != 0 goto again
+    exit
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Something to do, and how many of what that is."""
+
+    name: str
+    number: int
+    unit: str
+    run: Callable[[], object]
+
+
+def measure(plan: Plan) -> Finding:
+    """Time every case a few times, in turns."""
+    cases = _cases()
+    seconds: dict[str, list[float]] = {case.name: [] for case in cases}
+    for number in plan.rounds(full=9, quick=2):
+        for case in cases:
+            plan.say(f"offline: {number + 1}: {case.name}")
+            start = time.perf_counter()
+            case.run()
+            seconds[case.name].append(time.perf_counter() - start)
+    data = [
+        {
+            "name": case.name,
+            "number": case.number,
+            "unit": case.unit,
+            "seconds": Spread(tuple(seconds[case.name])).data(),
+        }
+        for case in cases
+    ]
+    return Finding(data, (_table(cases, seconds),))
+
+
+def _cases() -> list[Case]:
+    text = "".join(_BLOCK.format(n=n) for n in range(1000))
+    program = assemble(text)
+    code = bytes(program)
+    loop = assemble(_LOOP)
+    target = SnapshotTarget.load(_SNAPSHOT)
+    scripts = [Source(name, (SCRIPTS / f"{name}.ply").read_text()) for name in script_names()]
+    records, decoder = _records(target)
+    symbols = _kallsyms()
+    return [
+        Case("assemble", len(program.insns), "insns", lambda: assemble(text)),
+        Case("encode", len(program.insns), "insns", lambda: bytes(program)),
+        Case("decode", len(program.insns), "insns", lambda: decode(code, "little")),
+        Case("disassemble", len(program.insns), "insns", lambda: disassemble(program)),
+        Case("interpret", 1_000_003, "insns", lambda: interpret(loop, budget=2_000_000)),
+        Case("decode records", len(records), "records", lambda: _decode_all(decoder, records)),
+        Case("compile the scripts", len(scripts), "scripts", lambda: _compile(scripts, target)),
+        Case("load a snapshot", 1, "snapshot", lambda: SnapshotTarget.load(_SNAPSHOT)),
+        Case("parse kallsyms", symbols.count("\n"), "symbols", lambda: parse_kallsyms(symbols)),
+    ]
+
+
+def _compile(scripts: Iterable[Source], target: SnapshotTarget) -> None:
+    for script in scripts:
+        compile_script(script, target)
+
+
+def _decode_all(decoder: Decoder, records: Iterable[bytes]) -> None:
+    for record in records:
+        decoder.decode(record)
+
+
+class _NoMaps:
+    """Maps that records do not refer to."""
+
+    def items(self, _name: str, /) -> Iterable[tuple[bytes, Sequence[bytes]]]:
+        return ()
+
+    def clear(self, _name: str, /) -> None:
+        pass
+
+    def stack(self, _stack_id: int, /) -> tuple[int, ...]:
+        return ()
+
+
+def _records(target: SnapshotTarget) -> tuple[list[bytes], Decoder]:
+    """Return 100,000 records of a printf of a command and two numbers, and what decodes them."""
+    text = 'tracepoint:sched/sched_switch { printf("%s %d %d\\n", comm, pid, time); }'
+    script = compile_script(text, target)
+    (schema,) = script.events
+    places = {size_of(field.type): field.offset for field in schema.payload.fields}
+    records = []
+    for number in range(100_000):
+        record = bytearray(schema.payload.size)
+        record[:4] = schema.id.to_bytes(4, "little")
+        for size, offset in places.items():
+            value = b"hammer" if size == 16 else number.to_bytes(size, "little")
+            record[offset : offset + len(value)] = value
+        records.append(bytes(record))
+    return records, Decoder(script, _NoMaps())
+
+
+def _kallsyms() -> str:
+    """Return the text of a kallsyms with as many symbols as a distribution's kernel has."""
+    kinds = "tTtTdDrRb"
+    return "".join(
+        f"{0xFFFFFFFF81000000 + 64 * n:016x} {kinds[n % len(kinds)]} symbol_number_{n}"
+        + ("\t[module]\n" if n % 5 == 0 else "\n")
+        for n in range(200_000)
+    )
+
+
+def _table(cases: Iterable[Case], seconds: dict[str, list[float]]) -> Table:
+    rows = []
+    for case in cases:
+        spread = Spread(tuple(seconds[case.name]))
+        rate = case.number / spread.median
+        number = f"{case.number:,} {case.unit}"
+        rows.append([case.name, number, spread.scaled(1000).shown(), f"{rate:,.0f}"])
+    return Table("Without a kernel", ["what", "of", "ms", "a second"], rows)
