@@ -1,0 +1,16 @@
+; tracepoint:syscalls/sys_enter_getppid
+    call bpf_get_current_pid_tgid
+    r0 >>= 32
+    if r0 != 1 goto leave
+    *(u32 *)(r10 - 8) = 0
+    r1 = map_fd:@ ll
+    r2 = r10
+    r2 += -8
+    call bpf_map_lookup_elem
+    if r0 == 0 goto leave
+    r5 = *(u64 *)(r0 + 0)
+    r5 += 1
+    *(u64 *)(r0 + 0) = r5
+leave:
+    r0 = 0
+    exit
