@@ -152,8 +152,10 @@ class _Lazy:
         self.cls, self.name = cls, name
 
     def __get__(self, instance: object, owner: type) -> Any:
-        setattr(self.cls, self.name, self.made())
-        return getattr(owner if instance is None else instance, self.name)
+        made = self.made()
+        setattr(self.cls, self.name, made)
+        bind = getattr(type(made), "__get__", None)
+        return made if bind is None else bind(made, instance, owner)
 
     def made(self) -> Any:
         """Return the attribute itself."""
