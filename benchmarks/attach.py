@@ -23,7 +23,7 @@ import mounts
 from machine import describe, shown
 from pybpf.kernel.live import LiveTarget
 from pybpf.target.target import Target
-from report import Spread, Table, replace_block
+from report import Spread, Table
 from tools import compiled
 from tracers import BenchmarkError, Tracer, find_tracers
 
@@ -103,7 +103,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--count", type=int, default=1000, help="how many functions (1000)")
     add("--rounds", type=int, default=3, help="how often (3)")
     add("--json", type=Path, metavar="FILE", help="write all numbers to a file")
-    add("--docs", type=Path, metavar="FILE", help="put the table into its place in a file")
     add("--bpftrace", action="append", default=[], metavar="CMD", help="one more bpftrace")
     return parser
 
@@ -133,14 +132,10 @@ def main() -> int:
         print(f"attach.py: {error}", file=sys.stderr)
         return 1
     print(f"{shown(facts)}\n")
-    table = _table(tracers, cases, found).markdown()
-    print(table)
+    print(_table(tracers, cases, found).markdown())
     if options.json:
         data = [{"probes": c, "tracer": t, "seconds": s} for (c, t), s in found.items()]
         options.json.write_text(json.dumps({"machine": facts, "attach": data}, indent=1) + "\n")
-    if options.docs:
-        text = replace_block(options.docs.read_text(), "attach", f"{shown(facts)}\n\n{table}")
-        options.docs.write_text(text)
     return 0
 
 
