@@ -6,9 +6,10 @@ A conversion chooses the form; the type of the value decides its width, from 32 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from pybpf.output.escape import escape_text, pad
+from pybpf.output.formatter import Formatter, formatter
 from pybpf.output.table import table
 from pybpf.output.values import Style, show, string
 from pybpf.printf import FLOATS, MAX_WIDTH, SIGNED
@@ -18,9 +19,35 @@ from pybpf.types import Int, Type, strip
 
 
 def render_printf(
-    pieces: Iterable[Text | Conversion], cells: Iterable[Cell | MapRow], style: Style
+    pieces: Sequence[Text | Conversion], cells: Iterable[Cell | MapRow], style: Style
 ) -> str:
     """Return the text. A conversion without a cell is printed as it is, a cell too many is not."""
+    cells = list(cells)
+    made = _formatters.get(id(pieces))
+    if made is None or made[0] is not pieces:
+        made = pieces, _formatter(pieces, cells)
+        if len(_formatters) >= _REMEMBERED:
+            _formatters.clear()
+        _formatters[id(pieces)] = made
+    text = made[1](cells) if made[1] is not None else None
+    return _in_full(pieces, cells, style) if text is None else text
+
+
+# By identity: a script has few formats, each of which prints cells of the same types for ever.
+_formatters: dict[int, tuple[Sequence[Text | Conversion], Formatter | None]] = {}
+_REMEMBERED = 256
+
+
+def _formatter(
+    pieces: Sequence[Text | Conversion], cells: Sequence[Cell | MapRow]
+) -> Formatter | None:
+    types = [cell.type for cell in cells if isinstance(cell, Cell)]
+    return formatter(pieces, types) if len(types) == len(cells) else None
+
+
+def _in_full(
+    pieces: Sequence[Text | Conversion], cells: Sequence[Cell | MapRow], style: Style
+) -> str:
     rest = iter(cells)
     out = []
     for piece in pieces:

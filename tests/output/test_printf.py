@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybpf.output.printf import render_printf
+from pybpf.output.printf import _in_full, render_printf
 from pybpf.printf import LETTERS, parse_format
 from pybpf.rows import Cell, MapRow, Stack
 from pybpf.script import Conversion, Text
@@ -191,3 +191,33 @@ def test_any_conversion_of_any_value_is_printed_without_control_characters(style
     text = render_printf((conversion,), [cell], style)
     assert text.replace("\n", "").replace("\t", "").isprintable()
     assert len(text) < 100_000
+
+
+@given(
+    conversions=st.lists(
+        st.tuples(
+            st.sampled_from(["", "-", "0", "-0", "+", " ", "#"]),
+            st.sampled_from(["", "1", "20"]),
+            st.sampled_from(["", ".0", ".3"]),
+            st.sampled_from("sdiuxXocv"),
+        ),
+        max_size=4,
+    ),
+    some=st.lists(cells(), min_size=4, max_size=4),
+)
+def test_the_short_way_prints_what_the_long_way_prints(conversions, some, style):
+    text = " ".join(["50%%", *(f"%{''.join(parts)}" for parts in conversions)])
+    pieces = parse_format(text.encode())
+    some = some[: len(conversions)]
+
+    shown = render_printf(pieces, some, style)
+
+    assert shown == _in_full(pieces, some, style)
+    assert shown == render_printf(pieces, some, style)  # once more: by then it is remembered
+
+
+def test_a_format_keeps_up_with_other_types(style):
+    """Formats are remembered with the types they were first used with."""
+    pieces = parse_format(b"%d %s")
+    for cell, expected in [(Cell(7, INT), "7 x"), (Cell(2**64 - 1, U64), "-1 x")]:
+        assert render_printf(pieces, [cell, Cell(b"x\0", Array(CHAR, 2))], style) == expected
