@@ -6,8 +6,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import groupby
-from operator import itemgetter
 
 from pybpf.errors import KernelError, TargetError
 from pybpf.kernel.tracefs import open_debugfs, open_tracefs
@@ -119,7 +117,7 @@ class LiveTarget:
     def _functions(self) -> tuple[str, ...]:
         try:
             with open_tracefs() as tree:
-                names = {line.split()[0] for line in tree.read(_TRACEABLE).splitlines() if line}
+                names = {_bare(line) for line in tree.read(_TRACEABLE).splitlines() if line}
         except (FileNotFoundError, TargetError):  # without CONFIG_DYNAMIC_FTRACE there is no list
             names = {_bare(name) for _, name in self.symbols}
         else:
@@ -130,15 +128,11 @@ class LiveTarget:
     def _aliases(self, names: set[str]) -> set[str]:
         """Return all names of functions that go by one of ``names``: ftrace lists one of each."""
         try:
-            symbols = iter(self.symbols)
+            synonyms = self.symbols.synonyms()
         except TargetError:
             return set()
-        found: set[str] = set()
-        for _, rows in groupby(symbols, key=itemgetter(0)):
-            group = [_bare(name) for _, name in rows]
-            if len(group) > 1 and not names.isdisjoint(group):
-                found.update(group)
-        return found
+        groups = ({_bare(name) for name in group} for group in synonyms)
+        return set().union(*(group for group in groups if group & names))
 
     def functions(self) -> Sequence[str]:
         """Return the names of the functions a kprobe may be put on, sorted, without repeats.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from pybpf.errors import TargetError
 from pybpf.target.target import Target
@@ -25,7 +27,7 @@ class SymbolTable:
         rows = sorted(symbols, key=lambda row: row[0])
         self._addresses = [address for address, _ in rows]
         self._names = [name for _, name in rows]
-        self._by_name: dict[str, list[int]] | None = None
+        self._by_name: dict[str, tuple[int, ...]] | None = None
 
     def __len__(self) -> int:
         return len(self._names)
@@ -48,12 +50,35 @@ class SymbolTable:
     def addresses(self, name: str) -> Sequence[int]:
         """Return every address of the symbol called ``name``, with or without its module."""
         if self._by_name is None:
-            self._by_name = {}
-            for address, full in self:
-                self._by_name.setdefault(full, []).append(address)
-                if full.endswith("]"):
-                    self._by_name.setdefault(full.partition(" ")[0], []).append(address)
-        return tuple(self._by_name.get(name, ()))
+            self._by_name = self._index()
+        return self._by_name.get(name, ())
+
+    def _index(self) -> dict[str, tuple[int, ...]]:
+        """Return the addresses by name. There are 100,000 names, few of them of several symbols."""
+        index: dict[str, tuple[int, ...]] = dict(
+            zip(self._names, zip(self._addresses), strict=True)
+        )
+        if len(index) < len(self._names):
+            several = {name for name, count in Counter(self._names).items() if count > 1}
+            index |= dict.fromkeys(several, ())
+            for address, name in self:
+                if name in several:
+                    index[name] += (address,)
+        for address, name in self:
+            if name.endswith("]"):
+                bare = name.partition(" ")[0]
+                index[bare] = tuple(sorted((*index.get(bare, ()), address)))
+        return index
+
+    def synonyms(self) -> Iterator[tuple[str, ...]]:
+        """Yield the names that share an address, for each address that has more than one."""
+        shared = dict.fromkeys(a for a, b in pairwise(self._addresses) if a == b)
+        for address in shared:
+            first, end = (
+                bisect_left(self._addresses, address),
+                bisect_right(self._addresses, address),
+            )
+            yield tuple(self._names[first:end])
 
 
 # line: address ' ' kind ' ' name ['\t[' module ']']; kinds t, T, w and W are in text sections.

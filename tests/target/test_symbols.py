@@ -56,6 +56,19 @@ def test_addresses(name, want):
     assert TABLE.addresses(name) == want
 
 
+def test_a_name_in_modules_and_in_the_kernel():
+    table = SymbolTable([(3, "f [b]"), (1, "f [a]"), (2, "f"), (4, "g"), (2, "h")])
+    assert table.addresses("f") == (1, 2, 3)
+    assert table.addresses("f [b]") == (3,)
+
+
+def test_synonyms():
+    assert list(TABLE.synonyms()) == [("_text", "_stext")]
+    assert list(SymbolTable([(2, "b"), (1, "a"), (2, "c"), (3, "d"), (2, "a")]).synonyms()) == [
+        ("b", "c", "a")
+    ]
+
+
 def test_sorted_by_address():
     assert len(TABLE) == 9
     assert [a for a, _ in TABLE] == sorted(a for a, _ in TABLE)
