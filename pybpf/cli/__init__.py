@@ -22,6 +22,9 @@ _COMMANDS = {
     "snapshot": "save what compiling depends on, for use on another machine",
 }
 
+_OPTIONS = {"help": "-h", "version": "-v"}
+"""What others have as commands."""
+
 
 class UsageError(PybpfError):
     """Arguments that make no sense, alone or together."""
@@ -115,6 +118,8 @@ def _command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
         parser().parse_args([name])
     if name in _COMMANDS:
         return name, arguments[1:]
+    if name in _OPTIONS:
+        raise UsageError(f"'{name}' is no command\n  hint: try `pybpf {_OPTIONS[name]}`")
     if any(c in name for c in ":{ "):
         raise UsageError(f"'{name}' is no command\n  hint: `pybpf run SCRIPT` runs a script")
     from pybpf.suggest import did_you_mean
@@ -137,11 +142,18 @@ def report(error: PybpfError, *, debug: bool) -> None:
     """Print an error; with ``debug`` the kernel's whole log too."""
     sys.stdout.flush()
     if isinstance(error, SourceError):
-        print(error, file=sys.stderr)
+        print(_printable(str(error)), file=sys.stderr)
         return
-    print(f"error: {error}", file=sys.stderr)
+    print(_printable(f"error: {error}"), file=sys.stderr)
     if isinstance(error, KernelError) and error.log:
         if debug:
-            print(error.log, file=sys.stderr, end="")
+            print(_printable(error.log), file=sys.stderr, end="")
         else:
             print("  hint: -d shows the kernel's whole log", file=sys.stderr)
+
+
+def _printable(text: str) -> str:
+    """Return a message without what could upset a terminal: names in it may come from anywhere."""
+    from pybpf.output.escape import escape_text
+
+    return "".join(ch if ch.isprintable() or ch in "\n\t" else escape_text(ch) for ch in text)

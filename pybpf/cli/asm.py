@@ -23,6 +23,8 @@ def main(options: argparse.Namespace) -> int:
 
     source = inputs.read_text(options.file)
     code = encode(assemble(source.text, source.name), "big" if options.big_endian else "little")
+    if not code:
+        raise UsageError(f"{source.name} holds no instruction")
     if options.output:
         from pathlib import Path
 

@@ -49,7 +49,8 @@ def script(argument: str | None) -> Source:
             f"there is no file '{argument}', and it is no script either\n"
             "  hint: a script has probes, as in 'kprobe:vfs_read { @[comm] = count(); }'"
         )
-    return Source("<script>", argument)
+    # The bytes that were typed: a script is UTF-8 whatever the locale says.
+    return Source("<script>", os.fsencode(argument).decode("utf-8", "surrogateescape"))
 
 
 def _is_file(name: str) -> bool:

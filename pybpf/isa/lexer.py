@@ -108,7 +108,7 @@ def _lex_statement(source: Source, position: int, end: int) -> tuple[list[Token]
         if found is None:
             raise AssemblyError(
                 Diagnostic(
-                    f"no instruction has a {source.text[position]!r} here",
+                    f"no instruction has a {_shown(source.text[position])} here",
                     Span(source, position, position + 1),
                 )
             )
@@ -122,3 +122,8 @@ def _lex_statement(source: Source, position: int, end: int) -> tuple[list[Token]
         elif found.lastgroup == "word":
             tokens.append(Token("word", found[0], found.start(), position))
     return tokens, position
+
+
+def _shown(ch: str) -> str:
+    """Return a character in quotes, or the byte that was none."""
+    return f"byte {ord(ch) & 0xFF:#04x}" if "\udc80" <= ch <= "\udcff" else repr(ch)

@@ -115,7 +115,8 @@ class Cursor:
         found = REGISTER.fullmatch(token.text)
         if found is None:
             raise self.expected("a register", token)
-        register = Register(found[1], int(found[2]), self.span(token))
+        # More digits would be slow to convert, and there is no such register anyway.
+        register = Register(found[1], int(found[2][:4]), self.span(token))
         if register.number > 10:
             last = f"{register.letter}10"
             raise self.error(token, f"there is no register {token.text}", f"the last one is {last}")

@@ -59,7 +59,8 @@ class Attachments:
         match probe.provider:
             case Provider.TRACEPOINT:
                 number = self._target.event_format(probe.tracepoint).id
-                return self._event(syscall.perf_open(_TRACEPOINT, number, cpu=_some_cpu()), prog)
+                event = syscall.perf_open(_TRACEPOINT, number, cpu=_some_cpu())
+                return _named(probe.tracepoint, self._event(event, prog))
             case Provider.KPROBE | Provider.KRETPROBE:
                 if self.wants_multi(probe):
                     places = self._places(probe)  # which may take its time
@@ -290,3 +291,18 @@ def why_no_kprobes() -> str:
     if missing:
         return f"this kernel was built without {' and '.join(missing)}"
     return "this kernel has no kprobe events for perf (Linux 4.17)"
+
+
+def _named(tracepoint: str, attach: Callable[[], None]) -> Callable[[], None]:
+    """Return ``attach``, whose failure tells which tracepoint it was about."""
+
+    def named() -> None:
+        try:
+            attach()
+        except KernelError as error:
+            error.action = f"cannot attach to tracepoint:{tracepoint}"
+            if tracepoint.startswith("ftrace/"):
+                error.hints = ("events of ftrace/ are records of tracers, and run no programs",)
+            raise
+
+    return named

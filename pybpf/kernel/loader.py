@@ -18,7 +18,7 @@ from pybpf.isa.insn import Insn, Program
 from pybpf.isa.table import Form
 from pybpf.kernel import programs
 from pybpf.kernel.fd import Fd
-from pybpf.kernel.maps import Map
+from pybpf.kernel.maps import Map, possible_cpus
 from pybpf.kernel.programs import DebugInfo, Prog
 from pybpf.kernel.ringbuf import PerfBuffer, Ring, RingBuffer
 from pybpf.script import CompiledScript, MapRole, MapSpec, ProbeSpec
@@ -184,7 +184,40 @@ def _content(spec: MapSpec) -> Type:
     return number if spec.value_size == 8 else Array(number, spec.value_size // 8)
 
 
+_SMALL = 256 << 20
+_PER_ENTRY = 64
+"""About what an element of a hash takes besides its key and value: struct htab_elem, a bucket."""
+
+
+def _check_memory(spec: MapSpec) -> None:
+    """Refuse a map that would take most of the memory there is.
+
+    The kernel takes the memory of all entries at once, for minutes and deaf to signals if it is
+    gigabytes, and then ends other processes. Source: MemAvailable of /proc/meminfo.
+    """
+    copies = len(possible_cpus()) if spec.type in {MapType.PERCPU_HASH, MapType.PERCPU_ARRAY} else 1
+    size = spec.max_entries * (spec.key_size + spec.value_size * copies + _PER_ENTRY)
+    if spec.role is MapRole.EVENTS or size < _SMALL:
+        return
+    if size > _available() // 2:
+        raise KernelError(
+            errno.ENOMEM,
+            f"cannot create the map {spec.name}",
+            hints=(f"{spec.max_entries} entries are too many: see --map-size",),
+        )
+
+
+def _available() -> int:
+    """Return the bytes of memory that are free, or can be made so."""
+    with suppress(OSError), open("/proc/meminfo") as file:  # noqa: PTH123 - pathlib starts slowly
+        found = dict(line.split(":") for line in file).get("MemAvailable", "")
+        if found:
+            return int(found.split()[0]) << 10
+    return 1 << 62
+
+
 def _create(spec: MapSpec, btf: Fd | None = None, types: tuple[int, int] = (0, 0)) -> Map:
+    _check_memory(spec)
     try:
         return Map(
             spec.type,

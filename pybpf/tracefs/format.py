@@ -125,7 +125,7 @@ def parse_format(text: str, name: str = "", byteorder: ByteOrder = "little") -> 
             match key.strip():
                 case "name":
                     bare = rest.strip()
-                case "ID" if rest.strip().isdecimal():
+                case "ID" if rest.strip().isdecimal() and len(rest) < 12:
                     number = int(rest)
                 case "print fmt":
                     print_fmt = rest.strip()
@@ -152,6 +152,9 @@ def _parse_field(text: str, event: str, byteorder: ByteOrder) -> EventField:
     match = _FIELD.fullmatch(text)
     if match is None:
         raise TargetError(f"no field: {text[:80]!r}")
+    # A record fits a page of the ring buffer, and dynamic arrays have 16-bit places.
+    if max(len(match[2]), len(match[3])) > 5:
+        raise TargetError(f"no record has such a field: {text.strip()[:80]!r}")
     offset, size, signed = int(match[2]), int(match[3]), match[4] == "1"
     declared = parse_declaration(match[1])
     argument = None

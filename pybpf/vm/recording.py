@@ -135,8 +135,9 @@ class _Line:
             span=self.span,
         )
 
-    def _fault(self, name: str, message: str) -> SourceError:
-        return SourceError(Diagnostic(message, _find(self.span, name) if name else self.span))
+    def _fault(self, name: str, message: str, *hints: str) -> SourceError:
+        place = _find(self.span, name) if name else self.span
+        return SourceError(Diagnostic(message, place, hints))
 
     def _object(self) -> dict[str, Any]:
         import json
@@ -156,7 +157,14 @@ class _Line:
     def _probe(self, value: object) -> str:
         if not isinstance(value, str):
             raise self._fault("probe", f"'probe' must be a string, not {_kind(value)}")
-        provider, colon, _ = value.partition(":")
+        provider, colon, place = value.partition(":")
+        full = [name for name in _PROVIDERS if colon and provider and name.startswith(provider)]
+        if full and provider not in full:
+            raise self._fault(
+                "probe",
+                f"'{value}' names no event that can be recorded",
+                f"here the provider has its full name: {full[0]}:{place}",
+            )
         if provider not in _PROVIDERS or not colon:
             hint = did_you_mean(provider, _PROVIDERS)
             raise self._fault("probe", f"'{value}' names no event that can be recorded{hint}")
@@ -190,11 +198,13 @@ class _Line:
         except UnicodeEncodeError:
             raise self._fault(name, f"'{name}' holds a surrogate that is no byte") from None
 
-    def _datum(self, name: str, value: object) -> Datum:
+    def _datum(self, name: str, value: object, depth: int = 0) -> Datum:
         if isinstance(value, str):
             return self._text(name, value)
         if isinstance(value, list):
-            return tuple(self._datum(name, element) for element in value)
+            if depth == _DEEPEST:
+                raise self._fault(name, f"'{name}' holds lists more than {_DEEPEST} deep")
+            return tuple(self._datum(name, element, depth + 1) for element in value)
         return self._number(name, value, _SIGNED, _U64)
 
     def _piece(self, name: str, value: object) -> bytes:
@@ -220,6 +230,7 @@ def _integer(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
+_DEEPEST = 8
 _KINDS = {bool: "a boolean", int: "an integer", float: "a fraction", str: "a string"}
 
 

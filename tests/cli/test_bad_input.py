@@ -172,7 +172,8 @@ def test_no_right_to_use_bpf(files):
         "",
         text(
             "error: cannot create the ringbuf map .events: Operation not permitted (errno 1)\n",
-            "  hint: this needs root, or the capabilities CAP_BPF and CAP_PERFMON\n",
+            "  hint: this needs root, or the capabilities CAP_BPF and CAP_PERFMON, "
+            "and for tracepoints the right to read tracefs\n",
         ),
     )
     assert not (files / "ran").exists()
@@ -268,7 +269,7 @@ def test_a_kernel_without_kprobes(pybpf, monkeypatch, spec):
 def test_a_map_that_is_too_large(pybpf):
     said = pybpf("run", "BEGIN { m[1] = 1; exit(0); }", "--map-size", "2147483647")
     assert said.err == (
-        "error: cannot create the hash map m: Argument list too long (errno 7)\n"
+        "error: cannot create the map m: Cannot allocate memory (errno 12)\n"
         "  hint: 2147483647 entries are too many: see --map-size\n"
     )
 
@@ -277,3 +278,18 @@ def test_a_map_that_is_too_large(pybpf):
 def test_nearest_tracepoints_are_named(pybpf):
     said = pybpf("run", "tracepoint:sched/sched_swich { exit(0); }")
     assert "unknown tracepoint 'sched/sched_swich'; did you mean 'sched/sched_switch'?" in said.err
+
+
+@pytest.mark.kernel
+def test_events_of_ftrace_itself_run_no_programs(pybpf):
+    said = pybpf("run", "-c", "true", "tracepoint:ftrace/print { @ = count(); }")
+    assert (said.status, said.out) == (1, "")
+    assert said.err == (
+        "error: cannot attach to tracepoint:ftrace/print: Invalid argument (errno 22)\n"
+        "  hint: events of ftrace/ are records of tracers, and run no programs\n"
+    )
+
+
+def test_a_script_is_utf8_whatever_the_locale(pybpf):
+    said = pybpf("compile", "-d", "tokens", 'BEGIN { print("é"); }')
+    assert said.status == 0

@@ -27,6 +27,7 @@ TRY = "\n  hint: try `pybpf -h`\n"
             ["BEGIN { exit(0); }"],
             "error: 'BEGIN { exit(0); }' is no command\n  hint: `pybpf run SCRIPT` runs a script\n",
         ),
+        (["\x1b[31mred"], f"error: '\\x1b[31mred' is no command{TRY}"),
         (
             ["run", "--frob"],
             f"error: unrecognized arguments: --frob{HELP.format('run')}",

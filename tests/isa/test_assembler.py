@@ -365,6 +365,11 @@ x.s:1:6: error: this is opcode bf, but the line says b7
     (b7) r1 = r2
          ^^
 
+x.s:1:1: error: there is no register r99999
+    r99999 = 1
+    ^^^^^^
+  hint: the last one is r10
+
 x.s:1:1: error: no instruction begins with 'cal'; did you mean 'call'?
     cal r1
     ^^^
@@ -458,3 +463,13 @@ def test_second_statement_of_a_line_is_pointed_at():
         "    r0 = 0; exitt\n"
         "            ^^^^^"
     )
+
+
+def test_a_register_of_thousands_of_digits_is_refused():
+    with pytest.raises(AssemblyError, match="there is no register"):
+        assemble(f"r1{'9' * 5000} = 1")
+
+
+def test_a_byte_that_is_no_text_is_named():
+    with pytest.raises(AssemblyError, match="no instruction has a byte 0xf5 here"):
+        assemble(b"\xf5".decode("utf-8", "surrogateescape"))

@@ -125,6 +125,7 @@ def test_a_bad_line_is_shown_with_what_is_wrong(line, message):
         ('"memory": {"1": {"hex": "0"}}', "'1' is no hexadecimal bytes"),
         ('"memory": {"1": {"hex": 0}}', '\'1\' must be a string or {"hex": "…"}, not an object'),
         ('"time": 1e999', "'time' must be an integer, not a fraction"),
+        (f'"data": {{"x": {"[" * 900}{"]" * 900}}}', "'x' holds lists more than 8 deep"),
         (f'"time": {"9" * 5000}', "no JSON: Exceeds the limit"),
         (f'"data": {{"x": {"[" * 100_000}', "no JSON: "),
     ],
