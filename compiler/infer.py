@@ -104,7 +104,9 @@ def _resolve(probe: ast.Probe, target: Target, faults: _Faults) -> list[_Group]:
     try:
         specs = row.resolve(where, span, target)
     except Refused as refused:
-        faults.found.extend(refused.diagnostics)
+        # What cannot be read of the target is the same for every clause: it is said once.
+        said = {d.message for d in faults.found if isinstance(refused.__cause__, TargetError)}
+        faults.found.extend(d for d in refused.diagnostics if d.message not in said)
         return []
     if any(isinstance(node, ast.Name) and node.name == "data" for node in _walk(probe)):
         return [(spec,) for spec in specs]
@@ -176,7 +178,7 @@ def _probe(scope: Scope, probe: ast.Probe, group: _Group, faults: _Faults) -> ta
         try:
             scope.format = scope.target.event_format(spec.tracepoint)
         except TargetError as error:
-            faults.found.append(Diagnostic(str(error), probe.spec_span))
+            faults.found.append(Diagnostic(error.message, probe.spec_span, error.hints))
             return tast.Probe(group, None, (), probe.span)
     predicate = None
     if probe.predicate is not None:

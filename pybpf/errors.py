@@ -98,6 +98,11 @@ class EncodingError(PybpfError):
 class TargetError(PybpfError):
     """A target (a live machine or a snapshot) that lacks what was asked of it."""
 
+    def __init__(self, message: str, *, hints: Sequence[str] = ()) -> None:
+        self.message = message
+        self.hints = tuple(hints)
+        super().__init__("\n".join((message, *(f"  hint: {hint}" for hint in hints))))
+
 
 class EventError(PybpfError):
     """Record bytes that do not fit their schema; ``path`` says where."""

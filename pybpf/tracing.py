@@ -69,8 +69,9 @@ def _hashable(part: Any) -> Any:
 class Trace:
     """A script that runs on this kernel while the ``with`` block does.
 
-    Needs root, or CAP_BPF and CAP_PERFMON. Entering raises SourceError for a faulty script and
-    KernelError where the kernel refuses; leaving detaches everything.
+    Needs root, or CAP_BPF and CAP_PERFMON, and for tracepoints the right to read tracefs. Entering
+    raises SourceError for a faulty script and KernelError where the kernel refuses; leaving
+    detaches everything.
     """
 
     def __init__(

@@ -55,7 +55,7 @@ def _expand(provider: Provider, where: str, span: Span, target: Target) -> Probe
     try:
         known = target.functions()
     except TargetError as error:
-        raise fault(span, str(error)) from error
+        raise fault(span, error.message, *error.hints) from error
     found = matching(where, known)
     if not found:
         near = did_you_mean(re.sub(r"[^\w.]", "", where), known)

@@ -30,7 +30,8 @@ def tracepoint(where: str, span: Span, target: Target) -> list[ProbeSpec]:
             near = did_you_mean(re.sub(r"[^\w/]", "", name), _known(target))
             raise fault(span, f"no tracepoint matches '{name}'{near}")
     except TargetError as error:
-        raise fault(span, f"{error}{did_you_mean(name, _known(target))}") from error
+        near = did_you_mean(name, _known(target))
+        raise fault(span, f"{error.message}{near}", *error.hints) from error
     return [
         ProbeSpec(Provider.TRACEPOINT, span.text, Program(()), tracepoint=n, glob=is_glob(name))
         for n in names

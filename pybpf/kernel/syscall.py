@@ -32,7 +32,12 @@ if TYPE_CHECKING:
     from pybpf._bpf_syscall import CData  # noqa: TID251
 
 _HINTS = {
-    errno.EPERM: ("this needs root, or the capabilities CAP_BPF and CAP_PERFMON",),
+    errno.EPERM: (
+        (
+            "this needs root, or the capabilities CAP_BPF and CAP_PERFMON, "
+            "and for tracepoints the right to read tracefs"
+        ),
+    ),
     errno.EMFILE: ("too many files are open for this process's limit: see `ulimit -n`",),
     errno.ENOSYS: ("this kernel was built without the system call (CONFIG_BPF_SYSCALL)",),
 }

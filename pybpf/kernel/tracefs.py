@@ -90,16 +90,17 @@ def _mount(fstype: str, place: str, option: str) -> Iterator[Tree]:
         if error.errno == errno.ENODEV:
             raise TargetError(f"this kernel has no {fstype} ({option})") from None
         raise TargetError(
-            f"{fstype} is not mounted, and mounting it failed: {error.strerror}{_advice()} "
-            f"(or have it mounted: mount -t {fstype} none {place})"
+            f"{fstype} is not mounted, and mounting it failed: {error.strerror}",
+            hints=(*_advice(), f"it is mounted by: mount -t {fstype} none {place}"),
         ) from None
     with mount:
         yield Tree(mount.fileno(), fstype)
 
 
 def _refused(path: str, error: OSError) -> TargetError:
-    return TargetError(f"cannot read {path}: {error.strerror}{_advice()}")
+    return TargetError(f"cannot read {path}: {error.strerror}", hints=_advice())
 
 
-def _advice() -> str:
-    return "; run as root" if os.geteuid() else ""
+def _advice() -> tuple[str, ...]:
+    elsewhere = "compile for a saved machine: --target FILE"
+    return (f"run as root, or {elsewhere}" if os.geteuid() else elsewhere,)

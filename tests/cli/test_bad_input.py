@@ -114,7 +114,7 @@ RUN_HELP = "\n  hint: `pybpf run -h` shows the arguments"
                 "  hint: there are places for kprobe, kretprobe, tracepoint",
             ),
         ),
-        (["snapshot", "-o", "/dev/null/x"], "error: /dev/null/x: Not a directory"),
+        (["snapshot", "-o", "/dev/null/x"], "error: cannot write /dev/null/x: Not a directory"),
         (["asm", "script.ply", "-o", "/dev/null/x"], None),
     ],
 )
@@ -205,9 +205,11 @@ def test_no_tracefs_and_no_right_to_mount_it(files):
         "",
         text(
             "<script>:1:1: error: tracefs is not mounted, and mounting it failed: Operation not ",
-            "permitted (or have it mounted: mount -t tracefs none /sys/kernel/tracing)\n",
+            "permitted\n",
             f"    {script}\n",
             "    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n",
+            "  hint: compile for a saved machine: --target FILE\n",
+            "  hint: it is mounted by: mount -t tracefs none /sys/kernel/tracing\n",
         ),
     )
     assert not (files / "ran").exists()

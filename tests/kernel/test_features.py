@@ -99,7 +99,10 @@ def test_without_rights_nothing_is_known_and_nothing_is_guessed():
     result = subprocess.run(
         [sys.executable, "-c", WITHOUT_RIGHTS], capture_output=True, text=True, check=True
     )
-    hint = "this needs root, or the capabilities CAP_BPF and CAP_PERFMON"
+    hint = (
+        "this needs root, or the capabilities CAP_BPF and CAP_PERFMON, "
+        "and for tracepoints the right to read tracefs"
+    )
 
     assert result.stdout == (
         f"cannot load the program probe: Operation not permitted (errno 1)\n  hint: {hint}\n"

@@ -133,8 +133,9 @@ def test_an_error_inside_leaves_no_mount_behind():
 
 
 NOT_MOUNTED = (
-    "tracefs is not mounted, and mounting it failed: {}; run as root"
-    " (or have it mounted: mount -t tracefs none {{place}})"
+    "tracefs is not mounted, and mounting it failed: {}\n"
+    "  hint: run as root, or compile for a saved machine: --target FILE\n"
+    "  hint: it is mounted by: mount -t tracefs none {{place}}"
 )
 
 
@@ -167,7 +168,10 @@ def test_tracefs_that_we_may_not_read(monkeypatch, hidden):
     with pytest.raises(TargetError) as error:
         LiveTarget().event_names()
     monkeypatch.undo()
-    assert str(error.value) == f"cannot read {hidden}: Permission denied; run as root"
+    assert str(error.value) == (
+        f"cannot read {hidden}: Permission denied\n"
+        "  hint: run as root, or compile for a saved machine: --target FILE"
+    )
 
 
 @needs_symbols

@@ -107,7 +107,8 @@ def test_a_refusal_names_what_was_tried():
     assert caught.value.errno == errno.EPERM
     assert str(caught.value) == (
         "cannot do it: Operation not permitted (errno 1)\n"
-        "  hint: this needs root, or the capabilities CAP_BPF and CAP_PERFMON"
+        "  hint: this needs root, or the capabilities CAP_BPF and CAP_PERFMON, "
+        "and for tracepoints the right to read tracefs"
     )
 
 
