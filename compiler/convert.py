@@ -53,7 +53,7 @@ def number_hints(typed: tast.Expr, *, asked: bool = False) -> list[str]:
         if typed.value:
             return [f"{name} is a text, not a number"]
         if name == "$target":
-            return ["$target is the process of the command that -c runs"]
+            return ["$target is not set: use -c, or target=PID in the environment"]
         return [f"{name} is empty, or not set"]
     if asked and is_text(typed.type):
         return ["compare strings with strcmp(), which gives 0 where they are equal"]

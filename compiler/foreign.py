@@ -1,6 +1,6 @@
-"""Recognise C and bpftrace in a syntax error: the tokens around it in, a diagnostic out.
+"""Recognise C and bpftrace: the tokens around a syntax error, or an unknown name, in; advice out.
 
-Only what the grammar has refused comes here, so none of this can refuse a valid script.
+Only what has been refused comes here, so none of this can refuse a valid script.
 """
 
 from __future__ import annotations
@@ -22,6 +22,39 @@ _BASIC_TYPES = """
 """
 _TYPES = frozenset(_BASIC_TYPES.split())
 _DECLARES = _TYPES | {"auto", "const", "let", "static", "var"}
+
+# What bpftrace's words are here, and what stands for those that are nothing here.
+_RENAMED = {
+    "args": "data (arg0, arg1 … in kprobe probes)",
+    "buf": "mem",
+    "elapsed": "time",
+    "func": "caller",
+    "hist": "quantize",
+    "kstack": "stack",
+    "lhist": "quantize (by powers of two)",
+    "nsecs": "time",
+    "reg": "regs, as in regs->NAME",
+    "strftime": "walltime",
+    "strncmp": "strcmp",
+    "tid": "kpid",
+    "zero": "clear",
+}
+_MISSING = {
+    "avg": "keep sum() and count() in two maps",
+    "max": "quantize() shows how large values get",
+    "min": "quantize() shows how small values get",
+    "stats": "keep sum() and count() in two maps",
+    "ustack": "stack is the kernel's",
+}
+
+
+def foreign_name(name: str) -> str | None:
+    """Return what an unknown name of bpftrace's is in the language; None for any other name."""
+    if name in _RENAMED:
+        return f"bpftrace's {name} is here {_RENAMED[name]}"
+    if name in _MISSING:
+        return f"there is no {name} as in bpftrace: {_MISSING[name]}"
+    return None
 
 
 def foreign(tokens: Sequence[Token], at: int, statement: Token | None) -> Diagnostic | None:

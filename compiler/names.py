@@ -13,6 +13,7 @@ from pybpf.compiler.builtins import CALLABLE, VALUES
 from pybpf.compiler.builtins.values import HEX, SYMBOL
 from pybpf.compiler.convert import literal_type
 from pybpf.compiler.entries import entry
+from pybpf.compiler.foreign import foreign_name
 from pybpf.compiler.providers import PROVIDERS, row_of
 from pybpf.compiler.scope import NotYetKnown, Refused, Scope, fault
 from pybpf.source import Span
@@ -126,10 +127,12 @@ def unknown(scope: Scope, name: ast.Name, kind: str) -> Refused:
     if owners := [str(row.provider) for row in PROVIDERS if field in row.fields]:
         where = f"{name.name} exists in {' and '.join(owners)} probes only"
         return fault(name.span, f"unknown variable '{name.name}' in {provider}", where)
+    message = f"unknown {kind} '{name.name}' in {provider}"
+    if advice := foreign_name(name.name):
+        return fault(name.span, message, advice)
     own = row_of(provider).fields
     known = [*CALLABLE, *VALUES]
     if kind == "variable":
         arguments = [f"arg{n}" for n in range(len(scope.target.arch.arguments)) if "arg" in own]
         known = [*VALUES, *own - {"arg"}, *scope.maps.uses, *arguments]
-    message = f"unknown {kind} '{name.name}' in {provider}"
     return fault(name.span, f"{message}{did_you_mean(name.name, known)}")

@@ -107,8 +107,9 @@ def _check(conversion: Conversion, value: Argument) -> None:
                 value.span, f"%s wants a string, and this is '{value.type}'", _instead(value.type)
             )
     elif not is_scalar(value.type):
-        hint = "use %s" if is_string(value.type) else "use %v"
-        raise fault(value.span, f"%{letter} wants a number, and this is '{value.type}'", hint)
+        use = "use %s" if is_string(value.type) else "use %v"
+        hints = number_hints(value) or [use]
+        raise fault(value.span, f"%{letter} wants a number, and this is '{value.type}'", *hints)
 
 
 def _instead(t: Type) -> str:

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from pybpf.compiler import foreign
+from pybpf.compiler.builtins import CALLABLE, VALUES
 from pybpf.compiler.infer import infer
 from pybpf.compiler.parser import parse_text
-from pybpf.errors import ScriptTypeError
+from pybpf.errors import ScriptTypeError, TargetError
 from pybpf.source import Source
 from pybpf.target.snapshot import SnapshotTarget
 
@@ -124,3 +126,52 @@ def test_faults_stand_in_the_order_of_the_text(kernel):
     lines = [line for line in said(text, kernel).splitlines() if line.startswith("<script>")]
 
     assert [line.split(":")[1] for line in lines] == ["2", "3", "4"]
+
+
+class Locked(SnapshotTarget):
+    """A machine whose tracefs we may not read."""
+
+    def event_format(self, _name):
+        raise TargetError("cannot read /t: Permission denied", hints=["run as root"])
+
+    event_names = functions = lambda self: self.event_format("")
+
+
+def test_what_cannot_be_read_is_said_once():
+    locked = Locked.load(SNAPSHOT)
+    text = "tracepoint:a/b { x(); }\nt:c/* { }\nk:vfs_* { nosuch(); }\nkr:x* { }"
+    assert said(text, locked) == (
+        "<script>:1:1: error: cannot read /t: Permission denied\n"
+        "    tracepoint:a/b { x(); }\n"
+        "    ^^^^^^^^^^^^^^\n"
+        "  hint: run as root"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "hint"),
+    [
+        ("t:sched/sched_switch { print(args->prev_pid); }", "variable 'args' in tracepoint",
+         "bpftrace's args is here data (arg0, arg1 … in kprobe probes)"),
+        ("BEGIN { @ = hist(1); }", "function 'hist' in BEGIN", "bpftrace's hist is here quantize"),
+        ("BEGIN { @ = lhist(1, 0, 9, 1); }", "function 'lhist' in BEGIN",
+         "bpftrace's lhist is here quantize (by powers of two)"),
+        ("BEGIN { print(nsecs); }", "variable 'nsecs' in BEGIN", "bpftrace's nsecs is here time"),
+        ("BEGIN { print(tid); }", "variable 'tid' in BEGIN", "bpftrace's tid is here kpid"),
+        ("BEGIN { @[kstack] = count(); }", "variable 'kstack' in BEGIN",
+         "bpftrace's kstack is here stack"),
+        ("BEGIN { @[ustack] = count(); }", "variable 'ustack' in BEGIN",
+         "there is no ustack as in bpftrace: stack is the kernel's"),
+        ("BEGIN { @ = avg(1); }", "function 'avg' in BEGIN",
+         "there is no avg as in bpftrace: keep sum() and count() in two maps"),
+    ],
+)  # fmt: skip
+def test_words_of_bpftrace(kernel, text, name, hint):
+    first, *_, last = said(text, kernel).splitlines()
+    assert first.partition("error: ")[2] == f"unknown {name}"
+    assert last == f"  hint: {hint}"
+
+
+def test_words_of_bpftrace_are_no_words_here():
+    """Else a misspelt name would not be answered with the nearest ones."""
+    assert not {*foreign._RENAMED, *foreign._MISSING} & {*CALLABLE, *VALUES}
