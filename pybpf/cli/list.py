@@ -41,7 +41,8 @@ def main(options: argparse.Namespace) -> int:
     if len(problems) == len(providers):
         raise problems[0]
     sys.stdout.flush()
-    for problem in problems:
+    # Whoever looks for a name and finds it does not miss the other kind of places.
+    for problem in [] if found and options.pattern != "*" else problems:
         print(f"warning: {problem}", file=sys.stderr)
     if not found:
         print(f"nothing matches '{options.pattern}'", file=sys.stderr)

@@ -159,7 +159,7 @@ def write_snapshot(
     try:
         Path(path).write_bytes(data)
     except OSError as error:
-        raise TargetError(f"{path}: {error.strerror}") from None
+        raise TargetError(f"cannot write {path}: {error.strerror}") from None
 
 
 def join_formats(formats: Mapping[str, str]) -> str:

@@ -16,6 +16,8 @@ TRY = "\n  hint: try `pybpf -h`\n"
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
+        (["help"], "error: 'help' is no command\n  hint: try `pybpf -h`\n"),
+        (["version"], "error: 'version' is no command\n  hint: try `pybpf -v`\n"),
         ([], f"error: no command given: run, compile, asm, dis, list, snapshot{TRY}"),
         (["rnu"], f"error: 'rnu' is no command; did you mean 'run'?{TRY}"),
         (["frobnicate"], f"error: 'frobnicate' is no command{TRY}"),

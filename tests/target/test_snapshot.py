@@ -194,7 +194,7 @@ def test_bad_file(tmp_path):
         path.touch()
     with pytest.raises(TargetError) as error:
         write_snapshot(SMALL, tmp_path)
-    assert str(error.value) == f"{tmp_path}: Is a directory"
+    assert str(error.value) == f"cannot write {tmp_path}: Is a directory"
 
 
 def test_too_large(monkeypatch):

@@ -80,6 +80,13 @@ def test_nothing_is_recorded_in_an_empty_file():
                           ^^^^^^""",
         ),
         (
+            '{"probe": "k:vfs_read"}',
+            """events.jsonl:2:2: error: 'k:vfs_read' names no event that can be recorded
+    {"probe": "k:vfs_read"}
+     ^^^^^^^
+  hint: here the provider has its full name: kprobe:vfs_read""",
+        ),
+        (
             '{"probe": "krpobe:f"}',
             """events.jsonl:2:2: error: 'krpobe:f' names no event that can be recorded; \
 did you mean 'kprobe'?
