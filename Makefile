@@ -1,5 +1,5 @@
 # make demo           trace something, or run it in the VM where the kernel does not let us
-# make test           run all tests (ARGS="-k ringbuf" for some)
+# make test           run all tests (ARGS="tests/isa -q" for some)
 # make check          format, lint, types, layers
 # make test-kernels   run the tests that need a kernel in Debian kernels under QEMU
 # make bench          measure, beside bpftrace where there is one (ARGS="--quick cost" for a part)
