@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from pybpf.compiler import ir
+from pybpf.errors import Diagnostic, SourceError
 from pybpf.source import Span
+
+MOST_OPERATIONS = 1 << 16
+"""The largest function, so that a script gone wrong is refused before the costly passes.
+
+The verifier gives up on what people write well before that: a statement that sets a map's entry
+takes seven operations and leaves it a branch to come back to, of which it remembers 8192 (Linux:
+BPF_COMPLEXITY_LIMIT_JMP_SEQ).
+"""
 
 
 class Builder:
     """The function under construction. ``span`` is what new instructions are said to come from.
 
     Blocks must be started in topological order; every block ends with goto, branch or leave.
-    ``leave`` goes to the one block that exits the program.
+    ``leave`` goes to the one block that exits the program. Raises SourceError, with ``place`` as
+    that of the fault, where the function grows beyond MOST_OPERATIONS.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, place: Span | None = None) -> None:
         self.name = name
         self.span: Span | None = None
+        self._place = place
+        self._added = 0
         self._registers = 1
         self._slots = 0
         self._labels = 0
@@ -42,6 +54,14 @@ class Builder:
     def add(self, op: ir.Op) -> None:
         """Append an operation to the current block."""
         self._instrs.append(ir.Instr(op, self.span))
+        self._added += 1
+        if self._added > MOST_OPERATIONS:
+            raise SourceError(
+                Diagnostic(
+                    f"{self.name}: the program takes more than {MOST_OPERATIONS} operations",
+                    self._place,
+                )
+            )
 
     def comment(self, text: str) -> None:
         """Leave a remark in the dump."""

@@ -9,6 +9,7 @@ flow first has need of it.
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from pybpf.compiler.ir import (
@@ -45,6 +46,9 @@ SCRATCH_LIMIT = 32768
 """The largest value of a per-CPU map (Linux: PCPU_MIN_UNIT_SIZE)."""
 
 
+_STRETCH = 256
+"""How many points in time are one stretch; any number does, only speed depends on it."""
+
 _RESERVING = frozenset({"bpf_ringbuf_reserve"})
 
 
@@ -80,23 +84,29 @@ def _place(
     """Return the slots' depths (a slot ends where the one above began) and those without room."""
     depths: dict[Slot, int] = {}
     overflow: set[Slot] = set()
+    # Slots are asked for by when they live: each is noted in every stretch of time it lives in.
+    noted: dict[int, list[tuple[Range, tuple[int, int]]]] = defaultdict(list)
     for slot in order:
-        start, end = lives[slot]
+        start, end = life = lives[slot]
+        stretches = range(start // _STRETCH, (end - 1) // _STRETCH + 1)
         size = _aligned(slot.size, slot.align)
-        taken = sorted(
-            (depth - _aligned(other.size, other.align), depth)
-            for other, depth in depths.items()
-            if lives[other][0] < end and start < lives[other][1]
-        )
+        taken = {
+            piece
+            for stretch in stretches
+            for (first, last), piece in noted[stretch]
+            if first < end and start < last
+        }
         depth = size
-        for top, bottom in taken:
+        for top, bottom in sorted(taken):
             if depth <= top:
                 break
             depth = max(depth, _aligned(bottom, slot.align) + size)
         if depth > limit:
             overflow.add(slot)
-        else:
-            depths[slot] = depth
+            continue
+        depths[slot] = depth
+        for stretch in stretches:
+            noted[stretch].append((life, (depth - size, depth)))
     return depths, frozenset(overflow)
 
 

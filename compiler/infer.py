@@ -25,6 +25,12 @@ from pybpf.suggest import did_you_mean
 from pybpf.target.target import Target
 from pybpf.types import INT
 
+MOST_CLAUSES = 4096
+"""Each clause is a program or more, every one of which takes file descriptors and memory."""
+
+MOST_NODES = 1 << 17
+"""How many names, constants and operations one clause may have: such code fits no program."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Faults:
@@ -41,6 +47,11 @@ _Group = tuple[ProbeSpec, ...]
 def infer(script: ast.Script, target: Target) -> tast.TypedScript:
     """Type a script for a target; raises ScriptTypeError with all faults found."""
     faults = _Faults()
+    if len(script.probes) > MOST_CLAUSES:
+        message = (
+            f"the script has {len(script.probes)} clauses, more than the {MOST_CLAUSES} allowed"
+        )
+        raise ScriptTypeError(Diagnostic(message, script.probes[MOST_CLAUSES].spec_span))
     clauses = [(probe, _resolve(probe, target, faults)) for probe in script.probes]
     scope = Scope(target, _declare(script, faults))
     maps = scope.maps
@@ -72,7 +83,7 @@ def _start(diagnostic: Diagnostic) -> int:
 def _declare(script: ast.Script, faults: _Faults) -> MapTypes:
     """Return all maps of a script, nothing known of them yet."""
     maps = MapTypes()
-    for node in _walk(script):
+    for node in _nodes(script):
         if not isinstance(node, ast.Index):
             continue
         name, span = node.name.name, node.name.span
@@ -80,6 +91,18 @@ def _declare(script: ast.Script, faults: _Faults) -> MapTypes:
             faults.found.append(Diagnostic(f"'{name}' is a built-in, not a map", span))
         maps.use(name, span)
     return maps
+
+
+def _nodes(script: ast.Script) -> Iterator[object]:
+    """Yield every node of all clauses; raises ScriptTypeError where one has too many."""
+    for probe in script.probes:
+        for count, node in enumerate(_walk(probe)):
+            if count >= MOST_NODES:
+                message = (
+                    f"the clause is too long: it has more than {MOST_NODES} operations and operands"
+                )
+                raise ScriptTypeError(Diagnostic(message, probe.spec_span))
+            yield node
 
 
 def _resolve(probe: ast.Probe, target: Target, faults: _Faults) -> list[_Group]:

@@ -21,9 +21,9 @@ from pybpf.types import Int, size_of, strip
 def lower(
     script: tast.TypedScript, probe: tast.Probe, features: frozenset[str], byteorder: ByteOrder
 ) -> ir.Function:
-    """Return the code of one probe."""
+    """Return the code of one probe; raises SourceError where that is too long for a program."""
     spec = probe.specs[0]
-    b = Builder(str(spec.spec))
+    b = Builder(str(spec.spec), probe.span)
     state = Lowering(b, script, features, byteorder)
     if probe.predicate is not None:
         b.span = probe.predicate.span

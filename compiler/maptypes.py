@@ -32,13 +32,19 @@ class Gathered:
     types: dict[Type, None] = field(default_factory=dict)
     literals: dict[int, Type] = field(default_factory=dict)
     where: Span | None = None
+    # What result() found last, from how many types, and the literals it has not seen.
+    _found: Type | None = None
+    _types: int = 0
+    _unseen: list[tuple[int, Type]] = field(default_factory=list)
 
     def add(self, expr: tast.Expr) -> bool:
         """Take ``expr`` in; return False where its type does not go with the earlier ones."""
         if isinstance(expr, tast.Const):
             if self.types and not is_scalar(next(iter(self.types))):
                 return False
-            self.literals.setdefault(expr.value, expr.type)
+            if expr.value not in self.literals:
+                self.literals[expr.value] = expr.type
+                self._unseen.append((expr.value, expr.type))
         else:
             if self.literals and not is_scalar(expr.type):
                 return False
@@ -50,12 +56,15 @@ class Gathered:
 
     def result(self) -> Type | None:
         """Return the type that holds everything taken in, or None where nothing was."""
-        t = _joined(list(self.types)) if self.types else None
-        for value, literal in self.literals.items():
+        t, literals = self._found, self._unseen
+        if len(self.types) != self._types:
+            t, literals = _joined(list(self.types)), list(self.literals.items())
+        for value, literal in literals:
             if t is None:
                 t = literal
             elif not holds(as_int(t), value):
                 t = join(t, literal)
+        self._found, self._types, self._unseen = t, len(self.types), []
         return t
 
     def since(self) -> str:

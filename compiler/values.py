@@ -90,13 +90,16 @@ class _Walk:
         ops = list(operations(function))
         definitions = Counter(dst for op in ops if (dst := defined(op)) is not None)
         self._merged = {register for register, count in definitions.items() if count > 1}
+        self._known_merged: set[VReg] = set()
         self._reads = _count_reads(function)
         self._pointers = find_pointers(function)
         self._predecessors = predecessors(function.blocks)
         self._values: dict[VReg, Argument] = {}
         self._definitions: dict[VReg, Op] = {}
         self._widths: dict[VReg, Width] = {}
-        self._available: dict[tuple[Op, int], list[tuple[int, VReg]]] = defaultdict(list)
+        # For what was computed: the blocks that did it, and the register of each.
+        self._computed: dict[tuple[Op, int], int] = defaultdict(int)
+        self._available: dict[tuple[tuple[Op, int], int], VReg] = {}
         # Sets of blocks are bit masks: bit n is the n-th block walked.
         self._dominators: dict[Label, int] = {}
         self._bit = self._here = 0
@@ -129,7 +132,7 @@ class _Walk:
         terminator: Terminator = block.terminator
         if isinstance(terminator, Branch):
             terminator = simplify_branch(substitute_branch(terminator, self._values), self)
-        merged = {r: self._values[r] for r in self._merged if r in self._values}
+        merged = {register: self._values[register] for register in self._known_merged}
         self._ends[block.label] = (merged, self._memory, self._context)
         return replace(block, instrs=instrs, terminator=terminator)
 
@@ -141,13 +144,15 @@ class _Walk:
         for other in before:
             common &= self._dominators[other]
         self._dominators[label] = self._here = common | self._bit
-        for register in self._merged:
-            self._values.pop(register, None)
+        for register in self._known_merged:
+            del self._values[register]
+        self._known_merged.clear()
         if before:
             first, *others = [self._ends[other][0] for other in before]
             for register, value in first.items():
                 if all(other.get(register) == value for other in others):
                     self._values[register] = value
+                    self._known_merged.add(register)
         if len(before) == 1:
             _, self._memory, self._context = self._ends[before[0]]
         else:
@@ -181,11 +186,13 @@ class _Walk:
         dst = defined(op)
         if key is None or dst is None or any(r in self._merged for r in used(op)):
             return op
-        for dominator, register in self._available[key]:
-            if self._here & dominator:
-                return Copy(dst, register)
+        computed = self._computed[key] & self._here
+        if computed:
+            earliest = computed & -computed
+            return Copy(dst, self._available[key, earliest])
         if dst not in self._merged:
-            self._available[key].append((self._bit, dst))
+            self._computed[key] |= self._bit
+            self._available[key, self._bit] = dst
         return op
 
     def _key(self, op: Op) -> tuple[Op, int] | None:
@@ -206,12 +213,15 @@ class _Walk:
 
     def _record(self, dst: VReg, op: Op) -> None:
         self._values.pop(dst, None)
+        self._known_merged.discard(dst)
         # What is copied to a merged register should not be read after that: the two can be one.
         match op:
             case Copy(src=VReg() as src) if dst in self._merged or src in self._merged:
                 pass
             case Copy(src=src):
                 self._values[dst] = src
+                if dst in self._merged:
+                    self._known_merged.add(dst)
             case _:
                 pass
         width = of_result(op, self.width)

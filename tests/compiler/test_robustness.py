@@ -115,6 +115,34 @@ def test_a_chain_may_be_as_long_as_memory_allows():
 
 
 @pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "BEGIN { pid; } BEGIN { " + "@a[pid] = quantize(time); " * 3000 + "}",
+            "<script>:1:16: error: BEGIN: the program takes more than 65536 operations",
+        ),
+        (
+            "BEGIN { print(" + "1+" * 70_000 + "1); }",
+            (
+                "<script>:1:1: error: the clause is too long:"
+                " it has more than 131072 operations and operands"
+            ),
+        ),
+        (
+            "BEGIN { a[1] = 1; }\n" * 4097,
+            "<script>:4097:1: error: the script has 4097 clauses, more than the 4096 allowed",
+        ),
+    ],
+    ids=["statements", "operands", "clauses"],
+)
+def test_what_fits_no_program_is_refused_before_the_costly_passes(text, message):
+    with pytest.raises(SourceError) as error:
+        compile_script(text, TARGET)
+
+    assert str(error.value).splitlines()[0] == message
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "kprobe:f+" + "9" * 5000,
