@@ -169,15 +169,15 @@ def test_options_and_losses():
 
 
 def test_strict_runs_end_when_records_are_lost():
-    flood = "BEGIN { " + "print(str(0)); " * 60 + "}"
+    flood = "BEGIN { " + "print(str(0, 400)); " * 16 + "}"
     options = Options(buffer_size=4096)
     with pybpf.trace(flood, options=options, strict=True) as t:
         printed = len(list(t.rows()))
-        assert t.ending == Ending(lost=60 - printed)
+        assert t.ending == Ending(lost=16 - printed)
     with pybpf.trace(flood, options=options) as t:
         assert len(list(t.rows(timeout=0.01))) == printed
         assert t.ending is None
-        assert list(t.finish()) == [LostRow(60 - printed)]
+        assert list(t.finish()) == [LostRow(16 - printed)]
 
 
 def test_a_faulty_script_raises():

@@ -20,7 +20,7 @@ SCRIPTS = [
     "BEGIN { exit(1); exit(2); } END { exit(3); print(4); }",
     'BEGIN { @c["k"] = count(); @s["k"] = sum(-7); @q["k"] = quantize(300); } END { exit(0); }',
     "BEGIN { m[1] = 1; m[2] = 2; m[3] = 3; m[4] = 4; exit(0); }",
-    "BEGIN { " + "print(str(0)); " * 60 + "} END { exit(0); }",
+    "BEGIN { " + "print(str(0, 400)); " * 16 + "} END { exit(0); }",
     'BEGIN { printf("%d %5s|%-5s|%x %c\\n", -1, "ab", "cd", 255, 65); exit(0); }',
 ]
 
