@@ -104,7 +104,8 @@ def events(draw: st.DrawFn, byteorder: ByteOrder = "little") -> RecordedEvent:
     data["name"] = draw(_texts(16))
     data["words"] = tuple(draw(st.lists(integers(4, signed=False), min_size=3, max_size=3)))
     data["mac"] = draw(st.binary(min_size=6, max_size=6))
-    data["text"] = draw(_texts(16) | st.just(b"/a/path/that/is/long" * 8))
+    long = [b"/a/path/that/is/long" * 8, b"not terminated!! at all"]
+    data["text"] = draw(_texts(16) | st.sampled_from(long))
     # Elements, unlike a text, get no NUL.
     data["tail"] = draw(_texts(16) | st.just(tuple(b"no NUL")) | st.just(()))
     data["blob"] = draw(st.binary(max_size=140))
@@ -132,4 +133,6 @@ def events(draw: st.DrawFn, byteorder: ByteOrder = "little") -> RecordedEvent:
 
 def recordings(byteorder: ByteOrder = "little") -> st.SearchStrategy[list[RecordedEvent]]:
     """Draw a few events in the order of their times."""
-    return st.lists(events(byteorder), max_size=4).map(lambda e: sorted(e, key=lambda x: x.time))
+    return st.lists(events(byteorder), min_size=1, max_size=4).map(
+        lambda e: sorted(e, key=lambda x: x.time)
+    )

@@ -3,7 +3,8 @@
 The scripts use every operator on every width and sign, built-ins, fields of all kinds, maps of
 numbers, texts, times, arrays and structs with up to three keys of these, all aggregations,
 conditions, early returns, pointers, printing and clearing. They are text, so that a failing one can
-be read and run.
+be read and run. Most of what they do has an effect: maps have few keys, and most statements print
+or store.
 """
 
 from __future__ import annotations
@@ -13,13 +14,6 @@ import re
 from hypothesis import strategies as st
 
 from pybpf.testing.tracepoints import FIRST, INTEGERS, SECOND
-
-_EDGES = [
-    edge for bits in (0, 1, 5, 6, 7, 8, 15, 16, 31, 32, 63) for edge in (2**bits - 1, 2**bits)
-]
-_NUMBERS = st.one_of(st.integers(0, 20), st.sampled_from(_EDGES), st.integers(0, 2**64 - 1))
-_SUFFIXES = st.sampled_from(["", "", "", "u", "l", "ul"])
-_SPELLINGS = st.sampled_from(["{}", "{:#x}", "{:#b}", "0{:o}"])
 
 # Maps by name: the kinds of their keys, then of their values. "i" is a number, "t" a text, "w" an
 # array of words, "s" the record of the first tracepoint; "T" is a time, and the others are the
@@ -35,196 +29,211 @@ _AGGREGATIONS = {
     "@qq": ("it", "quantize"), "@total": ("i", "sum"), "@words": ("w", "count"),
     "@records": ("s", "count"),
 }  # fmt: skip
-_NUMERIC = [name for name, (_, value) in _MAPS.items() if value not in "tws"]
-_INITIAL = {"i": "0", "t": '""', "w": "data->words", "s": "*data", "T": "time"}
-_WORD = re.compile(r"@?\w+|@")
+_NUMERIC = sorted(name for name, (_, value) in _MAPS.items() if value not in "tws")
+_INITIAL = {"i": "data->a", "t": "comm", "w": "data->words", "s": "*data", "T": "time - 1000"}
+_FIRST_KEY = {"i": "0", "t": '"dd"', "w": "data->words", "s": "*data"}
+_MAP_NAME = re.compile(r"@?\w+|@")
+
+_EDGES = [2**bits - less for bits in (0, 1, 5, 6, 7, 8, 15, 16, 31, 32, 63) for less in (0, 1)]
+_FIELDS = [f"data->{name}" for name in INTEGERS]
+_LEAVES = [
+    "pid", "kpid", "uid", "gid", "cpu", "time", "x", "uints", "'c'", "data->common_pid",
+    "(*data).c", "*data->number", "*data->kernel_text", "saved[0].d", "(time - start[0])",
+]  # fmt: skip
 _WORDS = ["", "a", "dd", "dash", "exactly7", "sixteen bytes ok", "x" * 20, "not terminated!!"]
+_POINTERS = ["data->kernel_text", "data->user_text"]
+"""Pointers to texts, which a map would keep as they are."""
+_TEXTS = [
+    "comm", "data->name", "data->text", "data->tail", "data->blob", "dyn(data->text, 5)",
+    "dyn(data->tail, 300)", "dyn(data->blob, 3)", "str(data->b)", "str(data->kernel_text, 3)",
+    "str(uptr(data->b), 9)", "mem(data->b, 4)", "q[0]", "saved[0].name", "q[cpu]", *_POINTERS,
+    *(f'"{word}"' for word in _WORDS),
+]  # fmt: skip
+_COMPARISONS = ["==", "!=", "<", ">", "<=", ">="]
+_OPERATORS = [*"+-*/%&|^", "<<", ">>", *_COMPARISONS, "&&", "||", "^^"]
 
 
 @st.composite
 def _literals(draw: st.DrawFn) -> str:
-    spelled = draw(_SPELLINGS).format(draw(_NUMBERS)) + draw(_SUFFIXES)
-    return f"{'-' * draw(st.booleans())}{spelled}"
+    number = draw(st.integers(0, 20) | st.sampled_from(_EDGES) | st.integers(0, 2**64 - 1))
+    spelling = draw(st.sampled_from(["{}", "{:#x}", "{:#b}", "0{:o}"]))
+    suffix = draw(st.sampled_from(["", "", "", "u", "l", "ul"]))
+    return f"{'-' * draw(st.booleans())}{spelling.format(number)}{suffix}"
 
 
-_LEAVES = st.one_of(
-    _literals(),
-    st.sampled_from([f"data->{name}" for name in INTEGERS]),
-    st.sampled_from(["pid", "kpid", "uid", "gid", "cpu", "time", "x", "uints", "'c'"]),
-    st.sampled_from(["data->common_pid", "(*data).c", "*data->number", "*data->kernel_text"]),
-)
-_POINTER_TEXTS = ("data->kernel_text", "data->user_text")
-_TEXT_LEAVES = st.sampled_from(
-    ["comm", "data->name", "data->text", "data->tail", "data->blob", *_POINTER_TEXTS,
-     "dyn(data->text, 5)", "dyn(data->tail, 300)", "dyn(data->blob, 3)", "str(data->b)",
-     "str(data->kernel_text, 3)", "str(uptr(data->b), 9)", "mem(data->b, 4)",
-     *(f'"{word}"' for word in _WORDS)]
-)  # fmt: skip
-_POINTERS = st.sampled_from(
-    ["data->kernel_text", "data->user_text", "data->number", "uptr(data->b)"]
-)
-_TESTS = ("==", "!=", "<=", ">=", "&&", "||", "^^")
-_OPERATORS = st.sampled_from([*"+-*/%&|^<>", "<<", ">>", *_TESTS])
-
-
-def _grow(children: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    """Return expressions that have ``children``, which are numbers, in them."""
-    texts = _texts(children)
-    pointers = _POINTERS | st.tuples(_POINTERS, children).map("({0[0]} + {0[1]})".format)
-    entries = [_entry(name, children, texts) for name in _NUMERIC if _MAPS[name][0]]
-    return st.one_of(
-        st.tuples(children, _OPERATORS, children).map(lambda t: f"({t[0]} {t[1]} {t[2]})"),
-        # Without parentheses, the operators' levels decide what this means.
-        st.tuples(children, _OPERATORS, children).map(" ".join).map("(0 + {})".format),
-        st.tuples(st.sampled_from("-~!"), children).map(lambda t: f"{t[0]}({t[1]})"),
-        st.tuples(texts, texts).map(lambda t: f"strcmp({t[0]}, {t[1]})"),
-        st.tuples(pointers, st.sampled_from(_TESTS), children | pointers).map(
-            lambda t: f"({t[0]} {t[1]} {t[2]})"
-        ),
-        st.one_of(entries),
-        _entry("saved", children, texts).map("{}.d".format),
-        _entry("start", children, texts).map("(time - {})".format),
-    )
-
-
-def _texts(numbers: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    inner = numbers.map("q[{}]".format) | numbers.map("saved[{}].name".format)
-    return st.one_of(_TEXT_LEAVES, _TEXT_LEAVES, inner)
-
-
-def _entry(
-    name: str, numbers: st.SearchStrategy[str], texts: st.SearchStrategy[str]
-) -> st.SearchStrategy[str]:
-    kinds = (_MAPS.get(name) or _AGGREGATIONS[name])[0]
-    if not kinds:
-        return st.just(name)
-    arrays = st.just("data->words") | numbers.map("words[{}]".format)
-    parts = {"i": numbers, "t": texts, "w": arrays, "s": st.just("*data")}
-    keys = st.tuples(*(parts[kind] for kind in kinds)).map(", ".join)
-    return keys.map(lambda text: f"{name}[{text}]")
-
-
-EXPRESSIONS: st.SearchStrategy[str] = st.recursive(_LEAVES, _grow, max_leaves=6)
-"""Expressions that are numbers."""
-TEXTS: st.SearchStrategy[str] = _texts(EXPRESSIONS)
-"""Expressions that are texts."""
+@st.composite
+def expressions(draw: st.DrawFn, depth: int = 3) -> str:
+    """Draw an expression that is a number, ``depth`` operators deep at most."""
+    form = draw(st.integers(0, 15)) if depth else 0
+    if form < 4:
+        return draw(st.one_of(_literals(), st.sampled_from(_FIELDS), st.sampled_from(_LEAVES)))
+    inner = expressions(depth - 1)
+    match form:
+        case 4 | 5:
+            return f"{draw(st.sampled_from('-~!'))}({draw(inner)})"
+        case 6:
+            return f"strcmp({draw(texts(depth - 1))}, {draw(texts(depth - 1))})"
+        case 7:
+            return draw(_entries(draw(st.sampled_from(_NUMERIC)), depth - 1))
+        case 8:
+            left, right = draw(_pointers(depth - 1)), draw(inner | _pointers(depth - 1))
+            return f"({left} {draw(st.sampled_from([*_COMPARISONS, '&&', '||', '^^']))} {right})"
+        case 9:
+            # Without parentheses, the operators' levels decide what this means.
+            parts = [draw(inner), draw(inner), draw(inner)]
+            return f"({f' {draw(st.sampled_from(_OPERATORS))} '.join(parts)})"
+        case _:
+            return f"({draw(inner)} {draw(st.sampled_from(_OPERATORS))} {draw(inner)})"
 
 
 @st.composite
 def deep(draw: st.DrawFn) -> str:
-    """Draw an expression with more values alive at once than there are registers."""
-    leaves = draw(st.lists(_LEAVES, min_size=8, max_size=24))
+    """Draw a number with more values alive at once than there are registers."""
+    leaves = draw(st.lists(st.sampled_from(_FIELDS + _LEAVES), min_size=8, max_size=24))
     operators = draw(st.lists(st.sampled_from("+-*^|&"), min_size=24, max_size=24))
-    return "(".join(f"{leaf} {op} " for leaf, op in zip(leaves, operators, strict=False)) + (
-        "1" + ")" * (len(leaves) - 1)
-    )
+    chain = "(".join(f"{leaf} {op} " for leaf, op in zip(leaves, operators, strict=False))
+    return f"{chain}1{')' * (len(leaves) - 1)}"
+
+
+@st.composite
+def texts(draw: st.DrawFn, depth: int = 1) -> str:
+    """Draw an expression that is a text."""
+    if depth and draw(st.integers(0, 5)) == 0:
+        number = draw(expressions(depth - 1))
+        return draw(st.sampled_from([f"q[{number}]", f"saved[{number}].name", f"str({number}, 9)"]))
+    return draw(st.sampled_from(_TEXTS))
+
+
+@st.composite
+def _pointers(draw: st.DrawFn, depth: int) -> str:
+    pointer = draw(st.sampled_from([*_POINTERS, "data->number", "uptr(data->b)"]))
+    return f"({pointer} + {draw(expressions(depth))})" if draw(st.booleans()) else pointer
+
+
+@st.composite
+def _entries(draw: st.DrawFn, name: str, depth: int = 2) -> str:
+    """Draw an entry of a map, most often one that is there."""
+    keys = [draw(_keys(kind, depth)) for kind in (_MAPS.get(name) or _AGGREGATIONS[name])[0]]
+    return f"{name}[{', '.join(keys)}]" if keys else name
+
+
+def _keys(kind: str, depth: int) -> st.SearchStrategy[str]:
+    match kind:
+        case "i":
+            few = st.sampled_from(["0", "0", "cpu", "data->h & 1", "data->c"])
+            return st.one_of(few, few, expressions(depth))
+        case "t":
+            return st.sampled_from(['"dd"', "comm", "data->name"]) | texts(depth)
+        case "w":
+            return st.sampled_from(["data->words", "data->words", "words[0]"])
+        case _:
+            return st.just("*data")
 
 
 @st.composite
 def _assignments(draw: st.DrawFn, *, records: bool) -> str:
-    names = sorted(name for name, (_, value) in _MAPS.items() if records or value != "s")
-    name = draw(st.sampled_from(names))
+    name = draw(st.sampled_from([n for n, (_, value) in _MAPS.items() if records or value != "s"]))
     match _MAPS[name][1]:
         case "i":
-            right = draw(EXPRESSIONS | deep())
+            right = draw(st.one_of(expressions(), expressions(), deep()))
         case "t":
-            # A map would keep the pointer.
-            text = draw(TEXTS)
-            right = f"str({text})" if text in _POINTER_TEXTS else text
+            text = draw(texts())
+            right = f"str({text})" if text in _POINTERS else text
         case "w":
             right = draw(st.sampled_from(["data->words", "words[x]"]))
         case "s":
-            right = draw(st.sampled_from(["*data", "saved[x]"]))
+            right = draw(st.sampled_from(["*data", "*data", "saved[x]"]))
         case "T":
-            right = draw(st.sampled_from(["time", "time - time", "start[x]", "1"]))
+            right = draw(st.sampled_from(["time", "time - start[0]", "start[x]", "1"]))
         case field:
             right = f"data->{field}"
-    return f"{draw(_entry(name, EXPRESSIONS, TEXTS))} = {right};"
+    return f"{draw(_entries(name))} = {right};"
 
 
 @st.composite
 def _aggregations(draw: st.DrawFn, *, records: bool) -> str:
-    names = sorted(n for n, (keys, _) in _AGGREGATIONS.items() if records or "s" not in keys)
-    name = draw(st.sampled_from(names))
+    name = draw(
+        st.sampled_from([n for n, (key, _) in _AGGREGATIONS.items() if records or key != "s"])
+    )
     function = _AGGREGATIONS[name][1]
-    argument = "" if function == "count" else draw(EXPRESSIONS | st.just("data->h"))
-    return f"{draw(_entry(name, EXPRESSIONS, TEXTS))} = {function}({argument});"
+    argument = "" if function == "count" else draw(st.sampled_from(_FIELDS) | expressions())
+    return f"{draw(_entries(name))} = {function}({argument});"
 
 
 @st.composite
 def _prints(draw: st.DrawFn, *, records: bool) -> str:
-    others = ["data->words", "data->mac", "words[1]", "saved[0]", "time", "data->number", "m", "@"]
-    parts = EXPRESSIONS | TEXTS | st.sampled_from(others + ["*data"] * records)
-    return f"print({', '.join(draw(st.lists(parts, min_size=1, max_size=5)))});"
+    others = ["data->words", "data->mac", "words[0]", "saved[0]", "time", "data->number", "m", "@"]
+    part = st.one_of(
+        expressions(), expressions(), texts(), st.sampled_from(others + ["*data"] * records)
+    )
+    return f"print({', '.join(draw(st.lists(part, min_size=1, max_size=4)))});"
 
 
 @st.composite
 def _printfs(draw: st.DrawFn) -> str:
-    parts = {"%d": EXPRESSIONS, "%s": TEXTS, "%#x": _POINTERS, "%v": EXPRESSIONS | TEXTS}
-    format_ = draw(st.lists(st.sampled_from(sorted(parts)), max_size=4))
-    args = "".join(f", {draw(parts[conversion])}" for conversion in format_)
-    return f'printf("{" ".join(format_)}"{args});'
+    parts = {"%d": expressions(), "%s": texts(), "%#x": _pointers(1), "%v": expressions() | texts()}
+    conversions = draw(st.lists(st.sampled_from(sorted(parts)), max_size=4))
+    args = "".join(f", {draw(parts[conversion])}" for conversion in conversions)
+    return f'printf("{" ".join(conversions)}"{args});'
 
 
 @st.composite
-def _deletes(draw: st.DrawFn) -> str:
-    name = draw(st.sampled_from(sorted(n for n in (*_MAPS, *_AGGREGATIONS) if n != "@records")))
-    return f"delete {draw(_entry(name, EXPRESSIONS, TEXTS))};"
+def statements(draw: st.DrawFn, *, records: bool, depth: int = 2) -> str:
+    """Draw a statement; ``records``: with values that only the first tracepoint has."""
+    form = draw(st.integers(0, 19))
+    match form:
+        case 0:
+            return draw(st.sampled_from(["return;", "clear(m);", "clear(@);", "exit(data->c);"]))
+        case 1:
+            maps = [name for name in (*_MAPS, *_AGGREGATIONS) if records or name != "@records"]
+            return f"delete {draw(_entries(draw(st.sampled_from(maps))))};"
+        case 2 | 3 | 4 if depth:
+            then, otherwise = (draw(_blocks(records=records, depth=depth - 1)) for _ in range(2))
+            second = f"if ({draw(expressions(2))}) " if form == 4 else ""
+            tail = f" else {second}{otherwise}" if form != 3 else ""
+            return f"if ({draw(expressions())}) {then}{tail}"
+        case 5 | 6 | 7 | 8:
+            return draw(_assignments(records=records))
+        case 9 | 10 | 11 | 12:
+            return draw(_aggregations(records=records))
+        case 13:
+            return draw(_printfs())
+        case _:
+            return draw(_prints(records=records))
 
 
-def _nest(statements: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
-    block = st.lists(statements, max_size=3).map(lambda body: f"{{ {' '.join(body)} }}")
-    return st.one_of(
-        st.tuples(EXPRESSIONS, block).map("if ({0[0]}) {0[1]}".format),
-        st.tuples(EXPRESSIONS, block, block).map("if ({0[0]}) {0[1]} else {0[2]}".format),
-        st.tuples(EXPRESSIONS, block, EXPRESSIONS, block).map(
-            "if ({0[0]}) {0[1]} else if ({0[2]}) {0[3]}".format
-        ),
-    )
-
-
-def statements(*, records: bool = True) -> st.SearchStrategy[str]:
-    """Draw statements; ``records``: with values that only the first tracepoint has."""
-    return st.recursive(
-        st.one_of(
-            _assignments(records=records),
-            _aggregations(records=records),
-            _prints(records=records),
-            _printfs(),
-            _deletes(),
-            st.sampled_from(["return;", "clear(m);", "clear(@);", "exit(data->c);"]),
-        ),
-        _nest,
-        max_leaves=6,
-    )
+@st.composite
+def _blocks(draw: st.DrawFn, *, records: bool, depth: int) -> str:
+    body = draw(st.lists(statements(records=records, depth=depth), max_size=2))
+    return f"{{ {' '.join(body)} }}"
 
 
 def _stores(script: str) -> str:
     """Return a clause that stores to every map of the script, so that all types are known."""
-    used = {word for word in _WORD.findall(script) if word in _MAPS or word in _AGGREGATIONS}
+    used = set(_MAP_NAME.findall(script))
     plain = [
-        f"{name}{_initial_keys(keys)} = {_INITIAL.get(value) or f'data->{value}'};"
+        f"{name}{_first_keys(keys)} = {_INITIAL.get(value) or f'data->{value}'};"
         for name, (keys, value) in _MAPS.items()
         if name in used
     ]
     counted = [
-        f"{name}{_initial_keys(keys)} = {function}({'' if function == 'count' else '0'});"
+        f"{name}{_first_keys(keys)} = {function}({'' if function == 'count' else '0'});"
         for name, (keys, function) in _AGGREGATIONS.items()
         if name in used
     ]
-    return f"{FIRST} / data->c == 12345 / {{ {' '.join(plain + counted)} }}"
+    return f"{FIRST} {{ {' '.join(plain + counted)} }}"
 
 
-def _initial_keys(kinds: str) -> str:
-    return f"[{', '.join(_INITIAL[kind] for kind in kinds)}]" if kinds else ""
+def _first_keys(kinds: str) -> str:
+    return f"[{', '.join(_FIRST_KEY[kind] for kind in kinds)}]" if kinds else ""
 
 
 @st.composite
 def clauses(draw: st.DrawFn) -> str:
     """Draw one clause on one of the tracepoints, or on both."""
     probe = draw(st.sampled_from([FIRST, SECOND, "tracepoint:test/*"]))
-    predicate = f"/ {draw(EXPRESSIONS)} / " if draw(st.booleans()) else ""
-    body = draw(st.lists(statements(records=probe == FIRST), max_size=4))
+    predicate = f"/ {draw(expressions(2))} / " if draw(st.integers(0, 3)) == 0 else ""
+    body = draw(st.lists(statements(records=probe == FIRST), min_size=1, max_size=4))
     return f"{probe} {predicate}{{ {' '.join(body)} }}"
 
 
