@@ -255,7 +255,7 @@ def test_an_exit_with_status_0_does_not_hide_lost_records(run):
 
 def test_updates_that_a_full_map_refuses_are_counted_exactly(run):
     keys = " ".join(
-        f"m[{i}] = 1; @c[pid + {i}] = count(); @c[pid + {i}] = count();" for i in range(40)
+        f"m[{i}] = 1; @c[pid + {i}] = count(); @c[pid + {i}] = count();" for i in range(15)
     )
     result = run(f"BEGIN {{ {keys} exit(0); }}", map_entries=10)
     assert {name: len(entries) for name, entries in result.maps.items()} == {"m": 10, "@c": 10}
