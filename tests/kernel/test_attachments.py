@@ -47,7 +47,7 @@ class Attached:
 
 def refuse_links(monkeypatch, number):
     def refuse(_prog, _event):
-        raise KernelError(number, "cannot link")
+        raise KernelError(number, "cannot attach to tracepoint:syscalls")
 
     monkeypatch.setattr(syscall, "link_perf_event", refuse)
 
@@ -68,7 +68,7 @@ def test_a_program_runs_from_attach_to_detach(monkeypatch, links):
 
 def test_another_refusal_of_a_link_is_an_error(monkeypatch):
     refuse_links(monkeypatch, 12)
-    with Attached() as run, pytest.raises(KernelError, match="cannot link"):
+    with Attached() as run, pytest.raises(KernelError, match="cannot attach to tracepoint:syscalls"):
         run.attach()
 
 
