@@ -30,6 +30,17 @@ def test_any_text_compiles_or_is_refused(text):
         compile_script(text, TARGET)
 
 
+PROVIDERS = ["kprobe:", "kretprobe:", "tracepoint:", "interval:", "profile:", "BEGIN:", ""]
+PLACES = st.text("*?[]!@+()|-^/:.0123456789abcdfghistxz_é", max_size=12)
+
+
+@settings(deadline=None)
+@given(st.sampled_from(PROVIDERS), PLACES)
+def test_any_specification_leads_somewhere_or_is_refused(provider, place):
+    with contextlib.suppress(SourceError):
+        compile_script(f"{provider}{place} {{ print(comm); }}", TARGET)
+
+
 @settings(deadline=None)
 @given(asts().map(print_script))
 def test_every_stage_can_be_shown(text):
