@@ -68,7 +68,10 @@ def test_a_program_runs_from_attach_to_detach(monkeypatch, links):
 
 def test_another_refusal_of_a_link_is_an_error(monkeypatch):
     refuse_links(monkeypatch, 12)
-    with Attached() as run, pytest.raises(KernelError, match="cannot attach to tracepoint:syscalls"):
+    with (
+        Attached() as run,
+        pytest.raises(KernelError, match="cannot attach to tracepoint:syscalls"),
+    ):
         run.attach()
 
 
