@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,24 +39,36 @@ def pybpf(capfd):
 
 
 class Process(subprocess.Popen):
-    """``python -m pybpf`` with pipes for its output."""
+    """``python -m pybpf`` with a pipe for its standard output."""
 
     def __init__(self, *arguments, before=(), **options):
+        self.ended = False
         # Python's own buffering is part of what is tested.
         environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - end() closes it
         super().__init__(
             [*before, sys.executable, "-m", "pybpf", *map(str, arguments)],
-            **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE} | options,
+            **{"stdout": subprocess.PIPE, "stderr": self._errors} | options,
             text=True,
             env=environment | {"PYTHONPATH": str(ROOT)},
         )
 
     def end(self, number=None):
-        """Send a signal, wait for the end and return what was said since."""
+        """Send a signal, wait for the end and return what was said and not read so far."""
+        self.ended = True
         if number is not None:
             self.send_signal(number)
-        out, err = self.communicate(timeout=60)
-        return Said(self.returncode, out, err)
+        if self.stdin:
+            self.stdin.close()
+        # Not by communicate(): that forgets what readline() has read ahead.
+        out = ""
+        if self.stdout and not self.stdout.closed:
+            with self.stdout:
+                out = self.stdout.read()
+        self.wait(timeout=60)
+        with self._errors as errors:
+            errors.seek(0)
+            return Said(self.returncode, out, errors.read())
 
 
 @pytest.fixture
@@ -70,9 +83,8 @@ def start():
 
     yield run
     for process in started:
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-        process.communicate()
+        if not process.ended:
+            process.end(signal.SIGKILL)
 
 
 @pytest.fixture

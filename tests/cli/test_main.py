@@ -136,9 +136,8 @@ def test_a_reader_that_goes_away_is_no_error(start):
     process = start("list", "--target", demo())
     process.stdout.readline()
     process.stdout.close()
-    process.stdout = None
-    _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (1, "")
+    said = process.end()
+    assert (said.status, said.err) == (1, "")
 
 
 def demo():

@@ -39,8 +39,11 @@ def test_a_script_from_standard_input(start):
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_end_the_run_with_end_and_maps(start, objects_of, gone, ended, tmp_path, number):
     child = tmp_path / "child"
-    process = start("run", "-c", f"echo $$ > {child}; exec sleep 1000", TICKS)
+    process = start(
+        "run", "-c", f"echo $$ > {child}.new; mv {child}.new {child}; exec sleep 1000", TICKS
+    )
     assert process.stdout.readline() == "tick   \n"
+    wait_for(child.exists)
     objects = objects_of(process.pid)
     assert {kind for kind, _ in objects} == {"prog", "map", "link"}
     said = process.end(number)
@@ -54,8 +57,11 @@ def test_signals_end_the_run_with_end_and_maps(start, objects_of, gone, ended, t
 
 def test_a_kill_leaves_nothing(start, objects_of, gone, ended, tmp_path):
     child = tmp_path / "child"
-    process = start("run", "-c", f"echo $$ > {child}; exec sleep 1000", TICKS)
+    process = start(
+        "run", "-c", f"echo $$ > {child}.new; mv {child}.new {child}; exec sleep 1000", TICKS
+    )
     process.stdout.readline()
+    wait_for(child.exists)
     objects = objects_of(process.pid)
     mounts = kernel_mounts()
     assert process.end(signal.SIGKILL).status == -signal.SIGKILL
@@ -111,9 +117,8 @@ def test_a_reader_that_goes_away_ends_the_run(start):
     process = start("run", 'interval:20ms { print("tick"); }')
     process.stdout.readline()
     process.stdout.close()
-    process.stdout = None
-    _, err = process.communicate(timeout=60)
-    assert (process.returncode, err) == (1, "")
+    said = process.end()
+    assert (said.status, said.err) == (1, "")
 
 
 def test_unbuffered_lines_are_written_one_by_one(start, tmp_path):
