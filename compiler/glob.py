@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from pybpf.dataclass import dataclass, field
 
 _MAGIC = re.compile(r"[*?\[]|[!@+]\(")
 _OPENERS = "?*+@!"

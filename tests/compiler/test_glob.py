@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pybpf.compiler.glob import is_glob, matching
@@ -94,22 +91,3 @@ COMMON = st.recursive(
     ),
     max_leaves=5,
 )
-
-
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not installed")
-@settings(max_examples=20, deadline=None)
-@given(st.lists(COMMON, min_size=20, max_size=20))
-def test_as_bash_matches(patterns):
-    names = ["a", "b", "c", "ab", "ba", "aa", "abc", "abab", "bbaa", "cab"]
-    test = '[[ $name == $pattern ]] && echo -n "$name "'
-    loop = f"for name in {' '.join(names)}; do {test}; done; echo"
-    script = f"shopt -s extglob\nwhile read -r pattern; do {loop}; done"
-
-    printed = subprocess.run(
-        ["bash", "-c", script], input="\n".join(patterns) + "\n", capture_output=True, text=True,
-        check=True,
-    ).stdout  # fmt: skip
-
-    assert [matching(pattern, names) for pattern in patterns] == [
-        line.split() for line in printed.splitlines()
-    ]
