@@ -8,7 +8,7 @@ from pybpf.compiler.scope import Scope, fault
 from pybpf.script import Provider
 from pybpf.source import Span
 from pybpf.suggest import did_you_mean
-from pybpf.types import Field, Ptr, Space, Struct, Type, strip
+from pybpf.types import U16, Field, Ptr, Space, Struct, Type, strip
 
 _SHOWN = 12
 """An error lists the fields of a struct that has no more than these."""
@@ -17,9 +17,8 @@ _SHOWN = 12
 def member(scope: Scope, base: tast.Expr, expr: ast.Member) -> tast.Expr:
     """Type a field of a struct, or of the struct that a pointer leads to."""
     struct = _struct(base, expr)
-    if expr.name.name == "common_pid" and _is_record(scope, base):
-        row = VALUES["kpid"]
-        return tast.Context(row.name, row.type, expr.span)
+    if _is_record(scope, base) and (known := _common(scope, expr)) is not None:
+        return known
     found = _field(struct, expr.name)
     if expr.arrow:
         return behind(base, found.offset, found.type, expr.span)
@@ -63,6 +62,19 @@ def _is_record(scope: Scope, base: tast.Expr) -> bool:
     return scope.probe.provider is Provider.TRACEPOINT and isinstance(
         base, tast.Context | tast.CtxField
     )
+
+
+def _common(scope: Scope, expr: ast.Member) -> tast.Expr | None:
+    """Return what a common field of a record holds where that is known without reading it."""
+    match expr.name.name:
+        case "common_pid":
+            row = VALUES["kpid"]
+            return tast.Context(row.name, row.type, expr.span)
+        case "common_type":
+            assert scope.format is not None, "tracepoint probes have a format"
+            return tast.Const(scope.format.id, U16, expr.span)
+        case _:
+            return None
 
 
 def _field(struct: Struct, name: ast.Name) -> Field:

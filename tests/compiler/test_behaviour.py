@@ -126,6 +126,7 @@ FIELDS = {
         ("dyn(data->text, 4), dyn(data->tail, 3)", (b"dyn", b"ta")),
         ("dyn(data->blob, 2), dyn(data->blob, 4)", (b"\0\1", b"\0\1\2\0")),
         ("data->common_pid, (*data).common_pid", (8, 8)),
+        ("data->common_type / 7, (*data).common_type > 6, -data->common_type < 0", (1, 1, 1)),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("probe", [FIRST, SECOND])
