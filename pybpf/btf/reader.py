@@ -1,0 +1,230 @@
+"""The kernel's BTF: the bytes of /sys/kernel/btf/vmlinux in; structures, members, functions out.
+
+Types go by their numbers, as in the blob; 0 is ``void``. What is not asked for is not decoded: a
+kernel has some 130,000 types, of which a probe needs a handful. Source: Documentation/bpf/btf.rst.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+
+from pybpf.dataclass import dataclass
+from pybpf.errors import TargetError
+
+
+class Kind(IntEnum):
+    """What a type is."""
+
+    VOID = 0
+    INT = 1
+    PTR = 2
+    ARRAY = 3
+    STRUCT = 4
+    UNION = 5
+    ENUM = 6
+    FWD = 7
+    TYPEDEF = 8
+    VOLATILE = 9
+    CONST = 10
+    RESTRICT = 11
+    FUNC = 12
+    FUNC_PROTO = 13
+    VAR = 14
+    DATASEC = 15
+    FLOAT = 16
+    DECL_TAG = 17
+    TYPE_TAG = 18
+    ENUM64 = 19
+
+
+MODIFIERS = frozenset({Kind.TYPEDEF, Kind.VOLATILE, Kind.CONST, Kind.RESTRICT, Kind.TYPE_TAG})
+
+# Bytes that follow the 12 of every type: so many for the type, so many for each of its vlen parts.
+_TAILS: Mapping[int, tuple[int, int]] = {
+    Kind.INT: (4, 0),
+    Kind.ARRAY: (12, 0),
+    Kind.STRUCT: (0, 12),
+    Kind.UNION: (0, 12),
+    Kind.ENUM: (0, 8),
+    Kind.FUNC_PROTO: (0, 8),
+    Kind.VAR: (4, 0),
+    Kind.DATASEC: (0, 12),
+    Kind.DECL_TAG: (4, 0),
+    Kind.ENUM64: (0, 12),
+}
+_NAMED = frozenset({Kind.STRUCT, Kind.FUNC})
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a structure: its type, and its place in bits from the structure's start.
+
+    ``bit_size`` is 0 for what is no bit field.
+    """
+
+    type: int
+    bit_offset: int
+    bit_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Proto:
+    """A function's type: what it returns, and its parameters, each a name and a type."""
+
+    returns: int
+    params: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """How an integer is stored, all in bits."""
+
+    signed: bool
+    bits: int
+    offset: int
+
+
+class Btf:
+    """The types of one kernel. Raises TargetError for bytes that are no BTF."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        try:
+            self._read_header()
+            self._read_index()
+        except struct.error as error:
+            raise TargetError(f"no BTF: {error}") from None
+
+    def _read_header(self) -> None:
+        magic = self._data[:2]
+        if magic not in {b"\x9f\xeb", b"\xeb\x9f"}:
+            raise TargetError("no BTF: its first two bytes are not 0xeb9f")
+        self._order = "<" if magic == b"\x9f\xeb" else ">"
+        _, _, _, size, type_at, type_size, text_at, text_size = self._unpack("HBBIIIII", 0)
+        self._types = size + type_at
+        self._types_end = self._types + type_size
+        self._texts = size + text_at
+        if max(self._types_end, self._texts + text_size) > len(self._data):
+            raise TargetError("no BTF: it ends before its types do")
+
+    def _read_index(self) -> None:
+        self._places = [0]
+        self._by_name: dict[tuple[int, int], int] = {}
+        head, place, end = struct.Struct(f"{self._order}III"), self._types, self._types_end
+        while place < end:
+            name, info, _ = head.unpack_from(self._data, place)
+            kind = info >> 24 & 31
+            if kind in _NAMED:
+                self._by_name.setdefault((kind, name), len(self._places))
+            self._places.append(place)
+            fixed, each = _TAILS.get(kind, (0, 0))
+            place += 12 + fixed + each * (info & 0xFFFF)
+
+    def _unpack(self, layout: str, place: int) -> tuple[int, ...]:
+        return struct.unpack_from(self._order + layout, self._data, place)
+
+    def _head(self, number: int) -> tuple[int, int, int]:
+        """Return the name's place, the info word and the size or type of a type."""
+        if not 0 < number < len(self._places):
+            return 0, 0, 0
+        name, info, size_or_type = self._unpack("III", self._places[number])
+        return name, info, size_or_type
+
+    def _text(self, offset: int) -> str:
+        start = self._texts + offset
+        return self._data[start : self._data.index(b"\0", start)].decode("ascii", "replace")
+
+    def _find(self, kind: Kind, name: str) -> int | None:
+        if not name:
+            return self._by_name.get((kind, 0))
+        wanted = b"\0" + name.encode("utf-8", "replace") + b"\0"
+        found = self._data.find(wanted, self._texts)
+        return None if found < 0 else self._by_name.get((kind, found + 1 - self._texts))
+
+    def kind(self, number: int) -> Kind:
+        """Return what a type is."""
+        return Kind(self._head(number)[1] >> 24 & 31)
+
+    def name(self, number: int) -> str:
+        """Return a type's name, empty for a type without."""
+        return self._text(self._head(number)[0])
+
+    def struct(self, name: str) -> int | None:
+        """Return the structure called ``name``, or None; unions and typedefs do not count.
+
+        An empty name finds the first structure that has none, as it does in the kernel.
+        """
+        return self._find(Kind.STRUCT, name)
+
+    def function(self, name: str) -> Proto | None:
+        """Return the type of the function called ``name``, or None."""
+        found = self._find(Kind.FUNC, name) if name else None
+        if found is None:
+            return None
+        proto = self._head(found)[2]
+        _, info, returns = self._head(proto)
+        pairs = [self._unpack("II", at) for at in self._parts(proto, 8, info)]
+        return Proto(returns, tuple((self._text(name), number) for name, number in pairs))
+
+    def skip(self, number: int) -> int:
+        """Return the type behind typedefs and qualifiers."""
+        while self.kind(number) in MODIFIERS:
+            number = self._head(number)[2]
+        return number
+
+    def pointed(self, number: int) -> int:
+        """Return what a pointer points to, behind typedefs and qualifiers."""
+        return self.skip(self._head(number)[2])
+
+    def element(self, number: int) -> int:
+        """Return the type of an array's elements, behind typedefs and qualifiers."""
+        return self.skip(self._unpack("I", self._places[number] + 12)[0])
+
+    def integer(self, number: int) -> Integer | None:
+        """Return how an integer is stored; None for another type."""
+        if self.kind(number) is not Kind.INT:
+            return None
+        (word,) = self._unpack("I", self._places[number] + 12)
+        return Integer(bool(word >> 24 & 1), word & 0xFF, word >> 16 & 0xFF)
+
+    def is_aggregate(self, number: int) -> bool:
+        """Say whether a type is a structure or a union."""
+        return self.kind(number) in {Kind.STRUCT, Kind.UNION}
+
+    def member(self, number: int, name: str) -> Member | None:
+        """Return the member ``name`` of a structure or union, or of a nameless one within it."""
+        waiting = [(number, 0)]
+        while waiting:
+            outer, base = waiting.pop()
+            for text, inner, offset, size in self._members(outer):
+                if not text:
+                    if self.is_aggregate(self.skip(inner)):
+                        waiting.append((self.skip(inner), base + offset))
+                elif self._text(text) == name:
+                    return Member(inner, base + offset, size)
+        return None
+
+    def members(self, number: int) -> tuple[str, ...]:
+        """Return the names of all members, those of nameless structures within it included."""
+        found: list[str] = []
+        for text, inner, _, _ in self._members(number):
+            if text:
+                found.append(self._text(text))
+            elif self.is_aggregate(self.skip(inner)):
+                found += self.members(self.skip(inner))
+        return tuple(found)
+
+    def _members(self, number: int) -> Iterator[tuple[int, int, int, int]]:
+        _, info, _ = self._head(number)
+        for place in self._parts(number, 12, info):
+            text, inner, word = self._unpack("III", place)
+            if info >> 31:
+                yield text, inner, word & 0xFFFFFF, word >> 24
+            else:
+                yield text, inner, word, 0
+
+    def _parts(self, number: int, size: int, info: int) -> range:
+        first = self._places[number] + 12
+        return range(first, first + size * (info & 0xFFFF), size)

@@ -1,0 +1,1 @@
+"""Dynamic events: their text in, values out, and what a given kernel answers to it."""

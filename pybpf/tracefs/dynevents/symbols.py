@@ -1,0 +1,48 @@
+"""The kernel's symbols, as far as a world knows them: names in, whether they are there out."""
+
+from __future__ import annotations
+
+import errno
+import re
+
+from pybpf.tracefs.dynevents.argument import Argument
+from pybpf.tracefs.dynevents.ctext import NumberError, signed
+from pybpf.tracefs.dynevents.expression import split_symbol
+from pybpf.tracefs.dynevents.log import Refused
+from pybpf.tracefs.dynevents.probe import State
+
+_SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]*", re.ASCII)
+
+
+def is_symbol(name: str, state: State) -> bool:
+    """Say whether the kernel has a symbol; where that is not known, one that may be is taken."""
+    if not _SYMBOL.fullmatch(name):
+        return False
+    if state.world.symbols is None:
+        state.assume(f"the symbols of the kernel are not known: {name} is taken to exist")
+        return True
+    return name in state.world.symbols
+
+
+def is_function(name: str, state: State) -> bool:
+    """Say whether a kprobe can be put on a function; see ``is_symbol``."""
+    if not _SYMBOL.fullmatch(name):
+        return False
+    if state.world.functions is None:
+        state.assume(f"the functions of the kernel are not known: {name} is taken to exist")
+        return True
+    return name in state.world.functions
+
+
+def look_up_symbols(argument: Argument, state: State) -> None:
+    """Look up the symbol that an argument's ``@SYM`` names. Raises Refused; nothing is logged."""
+    if argument.symbol is None:
+        return
+    symbol, offset = split_symbol(argument.symbol)
+    if offset:
+        try:
+            signed(offset)
+        except NumberError as error:
+            raise Refused(error.errno) from None
+    if not is_symbol(symbol, state):
+        raise Refused(errno.ENOENT)
