@@ -86,6 +86,14 @@ class AssemblyError(SourceError):
     """Assembler text that names no valid instruction."""
 
 
+class DynEventError(SourceError):
+    """The definition of a dynamic event that a kernel refuses; ``errno`` is what it answers."""
+
+    def __init__(self, diagnostics: Diagnostic | Sequence[Diagnostic], errno: int) -> None:
+        self.errno = errno
+        super().__init__(diagnostics)
+
+
 class EncodingError(PybpfError):
     """Bytes or fields that are no valid instruction; ``index`` counts slots or instructions."""
 

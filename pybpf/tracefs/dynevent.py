@@ -82,9 +82,7 @@ class Fprobe:
     def __str__(self) -> str:
         active = "" if self.maxactive is None else str(self.maxactive)
         place = f"{self.symbol}%return" if self.returns else self.symbol
-        return " ".join(
-            [_head("f" + active, self.group, self.event), place, *map(str, self.args)]
-        )
+        return " ".join([_head("f" + active, self.group, self.event), place, *map(str, self.args)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ class Memory:
     address: int
 
     def __str__(self) -> str:
-        return f"@{self.address:#x}"
+        return f"@{_shorter(self.address, prefer_hex=True)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,12 @@ class SymbolMemory:
     offset: int = 0
 
     def __str__(self) -> str:
-        return f"@{self.symbol}{self.offset:+d}" if self.offset else f"@{self.symbol}"
+        sign = "-" if self.offset < 0 else "+"
+        return (
+            f"@{self.symbol}{sign}{_shorter(abs(self.offset))}"
+            if self.offset
+            else f"@{self.symbol}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,8 @@ class FileMemory:
     offset: int
 
     def __str__(self) -> str:
-        return f"@+{self.offset:#x}"
+        sign = "-" if self.offset < 0 else ""
+        return f"@+{sign}{_shorter(abs(self.offset), prefer_hex=True)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +119,8 @@ class Immediate:
     value: int
 
     def __str__(self) -> str:
-        return f"\\{self.value}"
+        sign = "-" if self.value < 0 else ""
+        return f"\\{sign}{_shorter(abs(self.value))}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +143,7 @@ class Deref:
 
     def __str__(self) -> str:
         sign, user = "-" if self.offset < 0 else "+", "u" if self.user else ""
-        return f"{sign}{user}{abs(self.offset)}({self.base})"
+        return f"{sign}{user}{_shorter(abs(self.offset))}({self.base})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +225,7 @@ class Bits:
     container: int
 
     def __str__(self) -> str:
-        return f"b{self.width}@{self.offset}/{self.container}"
+        return f"b{_shorter(self.width)}@{_shorter(self.offset)}/{self.container}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,10 +244,7 @@ class FetchType:
 
 @dataclass(frozen=True, slots=True)
 class FetchArg:
-    """An argument of an event, ``[NAME=]FETCH[:TYPE]``; its ``name`` is None where it has none.
-
-    ``text`` is how it was written, which is how the kernel lists it.
-    """
+    """An argument of an event, ``[NAME=]FETCH[:TYPE]``; its ``name`` is None where it has none."""
 
     fetch: Fetch
     name: str | None = None
@@ -249,3 +253,11 @@ class FetchArg:
     def __str__(self) -> str:
         name = "" if self.name is None else f"{self.name}="
         return f"{name}{self.fetch}" + ("" if self.type is None else f":{self.type}")
+
+
+def _shorter(number: int, *, prefer_hex: bool = False) -> str:
+    """Return a number in decimal or in hexadecimal, as an argument's text has a greatest length."""
+    decimal, hexadecimal = f"{number}", f"{number:#x}"
+    if prefer_hex:
+        return hexadecimal if len(hexadecimal) <= len(decimal) else decimal
+    return decimal if len(decimal) <= len(hexadecimal) else hexadecimal

@@ -24,17 +24,22 @@ NO_FIELDS = "the fields of the event are not known: every field is taken to exis
 def event_field(name: str, context: Context, *, bare: bool, missing: Message) -> Fetch:
     """Return a field of the event, or ``$comm`` where it has none of that name."""
     fields = context.fields
-    if fields is None and name not in {"comm", "COMM"}:
+    comm = name in {"comm", "COMM"}
+    if fields is None:
         if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
             raise context.refuse(missing)
         context.assume(NO_FIELDS)
+        # Where it may be a field or not, more can be done with a field.
         known = True
+        if comm and not bare:
+            context.step(Op.FIELD)
+            return Builtin("comm")
     else:
-        known = fields is not None and restore(name) in fields
+        known = restore(name) in fields
     if known:
         context.step(Op.FIELD)
         return Field(restore(name), bare)
-    if name in {"comm", "COMM"}:
+    if comm:
         context.step(Op.COMM)
         return Field("comm", bare=True) if bare else Builtin("comm")
     raise context.refuse(missing)
@@ -246,6 +251,8 @@ def check_string(type_name: str, context: Context) -> None:
     """Follow a ``char *`` where its text is wanted. Raises Refused for what is no text."""
     types, number = context.types, context.type
     if types is None or number is None or number == UNKNOWN_TYPE:
+        if context.ops[-1] is not Op.DEREF:
+            context.step(Op.DEREF)
         return
     if types.kind(number) is Kind.ARRAY and _is_char(types, types.element(number)):
         return

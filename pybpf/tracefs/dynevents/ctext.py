@@ -63,16 +63,23 @@ def is_group(text: str) -> bool:
     return bool(text) and not is_digit(text[0]) and (_WORD | {"-"}).issuperset(text)
 
 
+def word_places(text: str) -> list[tuple[int, int]]:
+    """Return where the words of a text begin and end."""
+    found: list[tuple[int, int]] = []
+    start: int | None = None
+    for place, char in enumerate(text + " "):
+        if char in _SPACES:
+            if start is not None:
+                found.append((start, place))
+            start = None
+        elif start is None:
+            start = place
+    return found
+
+
 def words(text: str) -> list[str]:
     """Split a text at what the kernel takes for white space, 0xa0 included."""
-    found, current = [], ""
-    for char in text:
-        if char not in _SPACES:
-            current += char
-        elif current:
-            found.append(current)
-            current = ""
-    return [*found, current] if current else found
+    return [text[start:end] for start, end in word_places(text)]
 
 
 def skip_spaces(text: str) -> str:

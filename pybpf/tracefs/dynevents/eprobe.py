@@ -16,6 +16,7 @@ from pybpf.tracefs.dynevents.context import Context, Where
 from pybpf.tracefs.dynevents.ctext import restore
 from pybpf.tracefs.dynevents.existing import Existing
 from pybpf.tracefs.dynevents.filtering import judge_filter
+from pybpf.tracefs.dynevents.function import limit
 from pybpf.tracefs.dynevents.layout import eprobe_format
 from pybpf.tracefs.dynevents.log import Refused
 from pybpf.tracefs.dynevents.messages import Message
@@ -28,7 +29,6 @@ from pybpf.tracefs.dynevents.probe import (
     own_name,
     parse_name,
 )
-from pybpf.tracefs.dynevents.rules import MAX_ARGS
 from pybpf.tracefs.dynevents.symbols import look_up_symbols
 from pybpf.tracefs.format import EventField, EventFormat, parse_format
 
@@ -53,7 +53,7 @@ def make_eprobe(argv: Sequence[str], state: State) -> None:
     target_group, target_event = _target_name(argv[1], state)
     event = name.event or target_event
     words, filter_words = _split_filter(argv)
-    words = _limited(words, state)
+    words = words[: 2 + limit(len(words) - 2, state)]
     log.index = 1
     target = _find(target_group, target_event, state)
     if filter_words is not None:
@@ -105,19 +105,6 @@ def _split_filter(argv: Sequence[str]) -> tuple[Sequence[str], Sequence[str] | N
         if word == "if":
             return argv[:place], argv[place + 1 :]
     return argv, None
-
-
-def _limited(words: Sequence[str], state: State) -> Sequence[str]:
-    if len(words) - 2 <= MAX_ARGS:
-        return words
-    match state.world.rules.excess_args:
-        case "dropped":
-            return words[: MAX_ARGS + 2]
-        case "logged":
-            state.log.index = 2
-            raise state.log.refuse(Message.TOO_MANY_ARGS, errno.E2BIG)
-        case _:
-            raise Refused(errno.E2BIG)
 
 
 def _find(group: str, event: str, state: State) -> _Target:

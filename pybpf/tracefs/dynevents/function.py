@@ -23,7 +23,7 @@ from pybpf.tracefs.dynevents.ctext import (
     unsigned32,
 )
 from pybpf.tracefs.dynevents.existing import Existing
-from pybpf.tracefs.dynevents.expand import expand
+from pybpf.tracefs.dynevents.expand import expand, written
 from pybpf.tracefs.dynevents.layout import probe_format
 from pybpf.tracefs.dynevents.log import Log, Refused
 from pybpf.tracefs.dynevents.messages import Message
@@ -34,16 +34,16 @@ from pybpf.tracefs.dynevents.probe import (
     exists,
     made_name,
     maxactive_text,
-    name_of,
     own_name,
 )
 from pybpf.tracefs.dynevents.rules import MAX_ARGS, MAX_NAME
 from pybpf.tracefs.dynevents.symbols import is_function, look_up_symbols
 from pybpf.tracefs.dynevents.world import Kind
+from pybpf.tracefs.fetch import Builtin, FetchArg
 
 _MAX_ACTIVE = 4096
 _DEFAULT_ACTIVE = 10
-"""What a kretprobe without a number gets on one or two CPUs."""
+"""What a kretprobe without a number gets, or twice the number of CPUs if that is more."""
 _TEXT_START = 0xFFFF_FFFF_8100_0000
 """Where the kernel's text starts on x86-64 without KASLR; what lies there cannot be probed."""
 
@@ -58,6 +58,18 @@ class _Probe:
     where: Where
     function: str | None
     returns: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Parsed:
+    """The arguments of a probe, and their values as they were written.
+
+    ``unknown`` says that there are more arguments, which only BTF could tell.
+    """
+
+    args: tuple[Argument, ...]
+    values: tuple[FetchArg, ...]
+    unknown: bool
 
 
 # --- kprobes --------------------------------------------------------------------------------------
@@ -84,29 +96,28 @@ def make_kprobe(argv: Sequence[str], state: State) -> None:
     log.index = 0
     name, group = own_name(argv[0], log, "kprobes")
     letter = "r" if returns else "p"
-    event = name.event or made_name(
-        f"{letter}_{symbol}_{offset}" if address is None else f"{letter}_0x{address:016x}"
-    )
-    active = (maxactive or _DEFAULT_ACTIVE) if returns else None
-    place = f"{symbol}+{offset}" if offset else symbol
-    if address is not None:
-        place = f"0x{address:x}"
+    if address is None:
+        event = name.event or made_name(f"{letter}_{symbol}_{offset}")
+        place = f"{symbol}+{offset}" if offset else symbol
+    else:
+        # The kernel shows a hash of the address, in the listing and in the name that it makes.
         state.assume("the kernel lists an address as a hash of it, which cannot be told")
-    if address is None or maxactive is not None:
-        active = active if returns else None
-    head = letter if active is None else f"{letter}{active}"
+        event = name.event or made_name(f"{letter}_0x{address:016x}")
+        place = f"0x{address:x}"
+    active = maxactive or max(_DEFAULT_ACTIVE, 2 * state.world.cpus)
+    head = f"r{active}" if returns else "p"
     probe = _Probe("kprobe", head, place, where, symbol or None, returns)
-    args = _parse(argv, probe, state)
-    _check_place(symbol, offset, address, args, state)
+    parsed = _parse(argv, probe, state)
+    _check_place(symbol, offset, address, parsed.args, state)
     given = _given(name)
     value = Kprobe(
         restore(argv[1].removesuffix("%return") if symbol else argv[1]),
-        tuple(arg.value for arg in args),
+        parsed.values,
         *given,
         returns,
         maxactive,
     )
-    _register(probe, value, group, event, args, state)
+    _register(probe, value, group, event, parsed, state)
 
 
 def _kprobe_maxactive(head: str, log: Log, *, returns: bool) -> int | None:
@@ -224,14 +235,13 @@ def make_fprobe(argv: Sequence[str], state: State) -> None:
         raise log.refuse(Message.BAD_PROBE_ADDR, errno.EINVAL)
     probe = _fprobe(symbol, maxactive, state, tracepoint=tracepoint, returns=returns)
     event = name.event or made_name(_fprobe_name(symbol, tracepoint=tracepoint, returns=returns))
-    args = _parse(argv, probe, state)
-    _check_fprobe(symbol, args, state, tracepoint=tracepoint)
-    values = tuple(arg.value for arg in args)
+    parsed = _parse(argv, probe, state)
+    _check_fprobe(symbol, parsed.args, state, tracepoint=tracepoint)
     if tracepoint:
-        value: Fprobe | Tprobe = Tprobe(restore(symbol), values, *_given(name))
+        value: Fprobe | Tprobe = Tprobe(restore(symbol), parsed.values, *_given(name))
     else:
-        value = Fprobe(restore(symbol), values, *_given(name), returns, maxactive)
-    _register(probe, value, group, event, args, state)
+        value = Fprobe(restore(symbol), parsed.values, *_given(name), returns, maxactive)
+    _register(probe, value, group, event, parsed, state)
 
 
 def _fprobe_symbol(argv: Sequence[str], state: State, *, tracepoint: bool) -> tuple[str, bool]:
@@ -302,22 +312,32 @@ def _given(name: Name) -> tuple[str | None, str | None]:
     return name.group and restore(name.group), name.event and restore(name.event)
 
 
-def _parse(argv: Sequence[str], probe: _Probe, state: State) -> tuple[Argument, ...]:
+def _parse(argv: Sequence[str], probe: _Probe, state: State) -> _Parsed:
     context = Context(state.log, state.world, probe.where, function=probe.function)
-    words = expand(argv[2:], context)
-    if len(words) > MAX_ARGS:
-        match state.world.rules.excess_args:
-            case "dropped":
-                words = words[:MAX_ARGS]
-            case "logged":
-                state.log.index = 2
-                raise state.log.refuse(Message.TOO_MANY_ARGS, errno.E2BIG)
-            case _:
-                raise Refused(errno.E2BIG)
-    args = parse_arguments(words, context)
+    words, unknown = expand(argv[2:], context)
+    words = words[: limit(len(words), state)]
+    args = parse_arguments([word.text for word in words], context)
     for what in context.assumptions:
         state.assume(what)
-    return args
+    values = written(words, args)
+    if unknown:
+        place = next(at for at, word in enumerate(argv[2:]) if word.startswith("$arg*"))
+        values = (*values[:place], FetchArg(Builtin("arg*")), *values[place:])
+    return _Parsed(args, values, unknown)
+
+
+def limit(count: int, state: State) -> int:
+    """Return how many of the arguments are taken. Raises Refused where too many are no option."""
+    if count <= MAX_ARGS:
+        return count
+    match state.world.rules.excess_args:
+        case "dropped":
+            return MAX_ARGS
+        case "logged":
+            state.log.index = 2
+            raise state.log.refuse(Message.TOO_MANY_ARGS, errno.E2BIG)
+        case _:
+            raise Refused(errno.E2BIG)
 
 
 def _register(
@@ -325,10 +345,9 @@ def _register(
     value: Kprobe | Fprobe | Tprobe,
     group: str,
     event: str,
-    args: tuple[Argument, ...],
+    parsed: _Parsed,
     state: State,
 ) -> None:
-    name = name_of(group, event)
     made = Existing(
         kind=probe.kind,
         group=restore(group),
@@ -336,30 +355,26 @@ def _register(
         head=probe.head,
         place=restore(probe.place),
         value=value,
-        args=args,
-        format=None,
+        args=parsed.args,
     )
-    append_or_add(made, name, state)
+    append_or_add(made, state, known=not parsed.unknown)
 
 
-def append_or_add(made: Existing, name: str, state: State) -> None:
-    """Make a probe, or one more for an event that has the same arguments. Raises Refused."""
-    old = [event for event in state.events if event.kind == made.kind and event.name == name]
-    if old:
-        _check_sibling(made, old, state)
-    elif state.taken(name):
-        raise exists(state)
-    state.add(with_format(made, old, state))
+def append_or_add(made: Existing, state: State, *, known: bool = True) -> None:
+    """Make a probe, or one more for an event that has the same arguments. Raises Refused.
 
-
-def with_format(made: Existing, old: Sequence[Existing], state: State) -> Existing:
-    """Return the event with the text of its format file."""
+    ``known`` says that all of its arguments are.
+    """
+    old = [e for e in state.events if e.kind == made.kind and e.name == made.name]
     text = None
     if old:
+        _check_sibling(made, old, state)
         text = old[0].format
-    elif all(arg.known for arg in made.args):
+    elif state.taken(made.name):
+        raise exists(state)
+    elif known and all(arg.known for arg in made.args):
         text = probe_format(made.event, state.next_number(), made.args, returns=made.returns)
-    return replace(made, format=text)
+    state.add(replace(made, format=text))
 
 
 def _check_sibling(made: Existing, old: Sequence[Existing], state: State) -> None:

@@ -51,6 +51,8 @@ class Verdict:
     removed: tuple[Existing, ...]
     after: World
     assumptions: tuple[str, ...]
+    line: int
+    """Where in the data, in bytes, the line begins that was refused; else the last line."""
 
     @property
     def accepted(self) -> bool:
@@ -94,7 +96,7 @@ def judge(
         if truncate:
             remove_all(state, _ONLY.get(file))
         at = "write"
-        _run(text, _runner(file, state))
+        _run(text, state, _runner(file, state))
         written = len(text)
     except Refused as refusal:
         number = refusal.errno
@@ -107,10 +109,11 @@ def judge(
         tuple(state.removed),
         replace(world, existing=tuple(state.events)),
         tuple(state.assumptions),
+        state.line,
     )
 
 
-def _run(data: str, run: Callable[[str], None]) -> None:
+def _run(data: str, state: State, run: Callable[[str], None]) -> None:
     """Give each line of a write to ``run``, without newline and comment. Raises Refused.
 
     The kernel reads 4095 bytes at a time and starts over at the line that does not end in them. It
@@ -121,6 +124,7 @@ def _run(data: str, run: Callable[[str], None]) -> None:
         piece = data[done : done + _BUFFER - 1].partition("\0")[0]
         place = 0
         while True:
+            state.line = done
             end = piece.find("\n", place)
             if end >= 0:
                 line, size = piece[place:end], end - place + 1

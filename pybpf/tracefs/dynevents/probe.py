@@ -27,6 +27,8 @@ class State:
         self.made: list[Existing] = []
         self.removed: list[Existing] = []
         self.assumptions: list[str] = []
+        self.line = 0
+        """Where in the data that were written the current line begins."""
 
     def assume(self, what: str) -> None:
         """Note what is taken for granted."""

@@ -15,11 +15,10 @@ from pybpf.tracefs.dynevents.argument import Argument, parse_arguments
 from pybpf.tracefs.dynevents.context import Context, Where
 from pybpf.tracefs.dynevents.ctext import NumberError, is_digit, restore, unsigned
 from pybpf.tracefs.dynevents.existing import Existing
-from pybpf.tracefs.dynevents.function import append_or_add
-from pybpf.tracefs.dynevents.log import Log, Refused
+from pybpf.tracefs.dynevents.function import append_or_add, limit
+from pybpf.tracefs.dynevents.log import Log
 from pybpf.tracefs.dynevents.messages import Message
-from pybpf.tracefs.dynevents.probe import NotMine, State, made_name, name_of, own_name
-from pybpf.tracefs.dynevents.rules import MAX_ARGS
+from pybpf.tracefs.dynevents.probe import NotMine, State, made_name, own_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ def make_uprobe(argv: Sequence[str], state: State) -> None:
         value=value,
         args=args,
     )
-    append_or_add(made, name_of(group, event), state)
+    append_or_add(made, state)
 
 
 def _check_file(path: str, state: State) -> None:
@@ -114,14 +113,7 @@ def _made_name(place: _Place) -> str:
 
 
 def _arguments(words: Sequence[str], place: _Place, state: State) -> tuple[Argument, ...]:
-    rules = state.world.rules
-    if len(words) > MAX_ARGS:
-        if rules.excess_args == "logged":
-            state.log.index = 2
-            raise state.log.refuse(Message.TOO_MANY_ARGS, errno.E2BIG)
-        if rules.excess_args == "refused":
-            raise Refused(errno.E2BIG)
-        words = words[:MAX_ARGS]
+    words = words[: limit(len(words), state)]
     where = Where.USER | (Where.RETURN if place.returns else Where(0))
     context = Context(state.log, state.world, where)
     args = parse_arguments(words, context)

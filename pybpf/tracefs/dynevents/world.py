@@ -83,7 +83,8 @@ class World:
 
     ``formats`` are those of the events that the kernel brings, ``existing`` the dynamic events in
     the order they were made. ``functions`` are the names that a kprobe may be put on, ``symbols``
-    those of data and code, ``types`` its BTF. ``files`` tells what a path leads to.
+    those of data and code, ``types`` its BTF, ``cpus`` counts the CPUs it may have. ``files`` tells
+    what a path leads to.
     """
 
     rules: Rules = NEWEST
@@ -92,5 +93,6 @@ class World:
     functions: Container[str] | None = None
     symbols: Container[str] | None = None
     types: Btf | None = None
+    cpus: int = 1
     files: Callable[[str], FileKind] | None = None
     judge_filter: FilterJudge | None = None
