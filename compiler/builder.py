@@ -20,11 +20,18 @@ class Builder:
 
     Blocks must be started in topological order; every block ends with goto, branch or leave.
     ``leave`` goes to the one block that exits the program. Raises SourceError, with ``place`` as
-    that of the fault, where the function grows beyond MOST_OPERATIONS.
+    that of the fault, where the function grows beyond MOST_OPERATIONS. ``pid_namespace`` is the
+    target's.
     """
 
-    def __init__(self, name: str, place: Span | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        place: Span | None = None,
+        pid_namespace: tuple[int, int] | None = None,
+    ) -> None:
         self.name = name
+        self.pid_namespace = pid_namespace
         self.span: Span | None = None
         self._place = place
         self._added = 0

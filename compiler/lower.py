@@ -12,19 +12,27 @@ from pybpf.compiler.constants import constant_key
 from pybpf.compiler.lowering.memory import into, key_of
 from pybpf.compiler.lowering.state import Lowering
 from pybpf.compiler.lowering.values import branch, scalar
-from pybpf.compiler.runtime import ANY, ZERO, count_failure, reserve, submit
-from pybpf.isa.insn import ByteOrder
-from pybpf.script import MapRole
+from pybpf.compiler.runtime import ANY, ZERO, count_failure, leave_unless_in_cgroup, reserve, submit
+from pybpf.script import MapRole, Provider
+from pybpf.target.target import Target
 from pybpf.types import Int, size_of, strip
+
+_WITHOUT_TASK = frozenset({Provider.BEGIN, Provider.END, Provider.INTERVAL})
+"""Probes that are not about the task they interrupt."""
 
 
 def lower(
-    script: tast.TypedScript, probe: tast.Probe, features: frozenset[str], byteorder: ByteOrder
+    script: tast.TypedScript, probe: tast.Probe, target: Target, *, cgroup: bool = False
 ) -> ir.Function:
-    """Return the code of one probe; raises SourceError where that is too long for a program."""
+    """Return the code of one probe; raises SourceError where that is too long for a program.
+
+    ``cgroup``: what happens to tasks outside the run's cgroup is ignored.
+    """
     spec = probe.specs[0]
-    b = Builder(str(spec.spec), probe.span)
-    state = Lowering(b, script, features, byteorder)
+    b = Builder(str(spec.spec), probe.span, target.pid_namespace)
+    state = Lowering(b, script, target.features, target.arch.byteorder)
+    if cgroup and spec.provider not in _WITHOUT_TASK:
+        leave_unless_in_cgroup(b)
     if probe.predicate is not None:
         b.span = probe.predicate.span
         body = b.label("body")

@@ -15,7 +15,7 @@ from pybpf.compiler.lowering.state import failure_index
 from pybpf.compiler.parser import parse_text
 from pybpf.compiler.providers import row_of
 from pybpf.compiler.registers import reads_traced_only
-from pybpf.compiler.runtime import EVENTS, LOST, ZERO
+from pybpf.compiler.runtime import CGROUP, EVENTS, LOST, ZERO
 from pybpf.dataclass import dataclass, replace
 from pybpf.isa.abi import MapType
 from pybpf.script import CompiledScript, MapRole, MapSpec, ProbeSpec, Provider
@@ -30,12 +30,16 @@ SCRATCH = ".scratch"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Sizes that a user may set: entries of each map, bytes of the ring buffer, stacks kept."""
+    """Sizes that a user may set: entries of each map, bytes of the ring buffer, stacks kept.
+
+    ``cgroup`` is the one whose tasks alone are traced: a directory, or ``self``; None for all.
+    """
 
     map_entries: int = 4096
     buffer_size: int = 1 << 20
     stacks: int = 4096
     stack_depth: int = 32
+    cgroup: str | None = None
 
 
 def compile_script(
@@ -48,7 +52,8 @@ def compile_script(
     source = Source("<script>", text) if isinstance(text, str) else text
     with deep_recursion(source):
         typed = infer(parse_text(source), target)
-        functions = [lower(typed, p, target.features, target.arch.byteorder) for p in typed.probes]
+        narrow = options.cgroup is not None
+        functions = [lower(typed, p, target, cgroup=narrow) for p in typed.probes]
         return link(typed, functions, target, options)
 
 
@@ -97,7 +102,9 @@ def link(
     if scratch:
         count = len(typed.probes)
         maps.append(MapSpec(SCRATCH, MapRole.SCRATCH, MapType.PERCPU_ARRAY, 4, scratch, count))
-    return CompiledScript(typed.source, target.arch.name, tuple(probes), tuple(maps), typed.events)
+    return CompiledScript(
+        typed.source, target.arch.name, tuple(probes), tuple(maps), typed.events, options.cgroup
+    )
 
 
 def _traced(spec: ProbeSpec, function: ir.Function, target: Target) -> bool:
@@ -172,6 +179,8 @@ def _runtime_maps(
     if ZERO in used:
         largest = max(aggregate_size(d.role, d.value) for d in typed.maps)
         maps.append(MapSpec(ZERO, MapRole.ZERO, MapType.ARRAY, 4, largest, 1))
+    if CGROUP in used:
+        maps.append(MapSpec(CGROUP, MapRole.CGROUP, MapType.CGROUP_ARRAY, 4, 4, 1))
     if STACKS in used:
         depth = 8 * options.stack_depth
         maps.append(MapSpec(STACKS, MapRole.STACKS, MapType.STACK_TRACE, 4, depth, options.stacks))

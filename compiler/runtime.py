@@ -11,11 +11,21 @@ LOST = ".lost"
 """One array value of u64 counters: lost records, then refused updates by map."""
 ZERO = ".zero"
 """One array value of zero bytes: what a histogram starts from."""
+CGROUP = ".cgroup"
+"""One cgroup: only what happens to tasks in it, or below it, is traced."""
 
 CURRENT_CPU = 0xFFFFFFFF
 """BPF_F_CURRENT_CPU."""
 ANY = 0
 """BPF_ANY: insert the entry, or replace it."""
+
+
+def leave_unless_in_cgroup(b: Builder) -> None:
+    """End the program where the running task is not in the cgroup, nor below it."""
+    inside = b.call("bpf_current_task_under_cgroup", ir.MapRef(CGROUP), 0)
+    traced = b.label("traced")
+    b.branch(ir.Cmp.EQ, inside, 1, traced, b.leave_label)
+    b.start(traced)
 
 
 def count_failure(b: Builder, index: int) -> None:

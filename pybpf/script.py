@@ -27,6 +27,7 @@ class MapRole(StrEnum):
     SCRATCH = "scratch"
     STACKS = "stacks"
     ZERO = "zero"
+    CGROUP = "cgroup"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +178,18 @@ class ProbeSpec:
 
 @dataclass(frozen=True, slots=True)
 class CompiledScript:
-    """Everything a run needs. ``probes`` are in the order of the text, as BEGINs and ENDs run."""
+    """Everything a run needs. ``probes`` are in the order of the text, as BEGINs and ENDs run.
+
+    ``cgroup`` is what the map of that role, if there is one, is to hold: the cgroup at a path, or
+    the run's own (``self``).
+    """
 
     source: Source
     arch: str
     probes: tuple[ProbeSpec, ...]
     maps: tuple[MapSpec, ...]
     events: tuple[EventSchema, ...]
+    cgroup: str | None = None
 
     def map(self, name: str) -> MapSpec:
         """Return the map called ``name``; raises KeyError."""

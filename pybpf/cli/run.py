@@ -46,6 +46,10 @@ def declare(parser: argparse.ArgumentParser) -> None:
         "--buffer", type=_buffer, default=_DEFAULT_BUFFER, metavar="SIZE",
         help="room for records, such as 64K or 4M (1M)",
     )  # fmt: skip
+    add(
+        "--cgroup", metavar="PATH",
+        help="trace only what is in that cgroup or below; `self` is that of pybpf",
+    )  # fmt: skip
     add("--vm", action="store_true", help="run in the built-in VM, on the events of --events")
     add(
         "--events", metavar="FILE",
@@ -98,7 +102,9 @@ def _say(text: str) -> None:
 def _compile(options: argparse.Namespace, source: Source, target: Target) -> CompiledScript:
     from pybpf.compiler.pipeline import Options, compile_script
 
-    sizes = Options(map_entries=options.map_size, buffer_size=options.buffer)
+    sizes = Options(
+        map_entries=options.map_size, buffer_size=options.buffer, cgroup=options.cgroup
+    )
     if options.dump:
         from pybpf.compiler.dump import STAGES, dump
 
@@ -116,6 +122,8 @@ def _print_all(rows: Iterator[Row], show: Callable[[Row], None]) -> None:
 def _run_vm(options: argparse.Namespace, source: Source, environment: dict[str, str]) -> int:
     from pybpf.vm.driver import read_events, run_events
 
+    if options.cgroup is not None:
+        raise UsageError("--cgroup is about this machine: recorded events have no cgroups")
     target = inputs.target(options.target, environment)
     script = _compile(options, source, target)
     events = read_events(inputs.read_text(options.events))

@@ -15,6 +15,9 @@ from pybpf.target.symbols import SymbolTable, parse_kallsyms
 from pybpf.tracefs.format import EventFormat, parse_format
 
 _KALLSYMS = "/proc/kallsyms"
+_PID_NAMESPACE = "/proc/self/ns/pid"
+_INITIAL_NAMESPACE = 0xEFFF_FFFC
+"""PROC_PID_INIT_INO of include/linux/proc_ns.h."""
 _TRACEABLE = "available_filter_functions"
 _EVENT_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 # Compilers put these before functions, and the symbols before these mark no functions.
@@ -61,6 +64,20 @@ class LiveTarget:
             return detect()
         except KernelError:
             return ALL
+
+    @cached_property
+    def pid_namespace(self) -> tuple[int, int] | None:
+        """The namespace of this process's pid: its device and inode; None for the initial one.
+
+        Where the kernel does not tell (no /proc, or another namespace's), None too.
+        """
+        try:
+            status = os.stat(_PID_NAMESPACE)  # noqa: PTH116 - pathlib loads slowly
+        except OSError:
+            return None
+        if status.st_ino == _INITIAL_NAMESPACE:
+            return None
+        return os.major(status.st_dev) << 20 | os.minor(status.st_dev), status.st_ino
 
     @cached_property
     def environment(self) -> Mapping[str, str]:

@@ -41,6 +41,8 @@ class Loaded:
             with Described(script.maps) as described:
                 for spec in script.maps:
                     self.maps[spec.name] = self._stack.enter_context(described.create(spec))
+                    if spec.role is MapRole.CGROUP:
+                        self._fill_cgroup(self.maps[spec.name])
             self.ring = self._open_ring(buffer_size)
         except BaseException:
             self.close()
@@ -58,6 +60,13 @@ class Loaded:
                 self._stack.callback(ring.close)
                 return ring
         return None
+
+    def _fill_cgroup(self, array: Map) -> None:
+        from pybpf.kernel.cgroup import open_cgroup
+
+        assert self.script.cgroup is not None, "the script was compiled for a cgroup"
+        with open_cgroup(self.script.cgroup) as cgroup:
+            array.update(bytes(4), _U32.pack(cgroup.fileno()))
 
     def program(self, probe: ProbeSpec, *, multi: bool = False) -> Prog:
         """Load the program of a probe, once for all probes that share it.

@@ -82,6 +82,7 @@ class _Replay:
     ) -> None:
         byteorder = target.arch.byteorder
         world.cpus = target.cpus
+        world.pid_namespace = target.pid_namespace or world.pid_namespace
         self.world = world
         self.machine = Machine(script.maps, world, byteorder=byteorder, budget=budget, trace=trace)
         self.decoder = Decoder(script, _Maps(script, self.machine), byteorder=byteorder)
