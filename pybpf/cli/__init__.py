@@ -15,10 +15,12 @@ from pybpf.errors import KernelError, PybpfError, SourceError
 
 _COMMANDS = {
     "run": "run a ply script on the kernel, or on recorded events",
+    "ply": "the same, with the options that ply has and no others",
     "compile": "compile a ply script and print what a stage of the compiler made of it",
     "asm": "assemble eBPF text to bytes",
     "dis": "disassemble eBPF bytes",
     "list": "list the places that probes can be put on",
+    "doctor": "check what this kernel and user can do, by doing it",
     "snapshot": "save what compiling depends on, for use on another machine",
 }
 
@@ -33,14 +35,20 @@ class UsageError(PybpfError):
 class Parser(argparse.ArgumentParser):
     """A parser that raises UsageError, where argparse would print all there is to know and exit."""
 
-    def __init__(self, prog: str, description: str | None) -> None:
+    ``elsewhere`` names a command that has more arguments.
+    """
+
+    elsewhere = ""
+
+    def __init__(self, prog: str, description: str | None = None) -> None:
         # A given width keeps argparse from loading what finds out the terminal's (3 ms).
         layout = partial(argparse.HelpFormatter, width=80)
         super().__init__(prog=prog, description=description, formatter_class=layout)
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""
-        raise UsageError(f"{message}\n  hint: `{self.prog} -h` shows the arguments")
+        more = f"; `{self.elsewhere}` has more" if self.elsewhere else ""
+        raise UsageError(f"{message}\n  hint: `{self.prog} -h` shows the arguments{more}")
 
 
 def parser() -> Parser:
@@ -59,7 +67,7 @@ def parser() -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; what goes wrong is one message on stderr."""
     # (The names of command modules, such as `list`, hide built-ins here once they are loaded.)
-    arguments = sys.argv[1:] if arguments is None else [*arguments]
+    arguments = _given() if arguments is None else [*arguments]
     debug = "-d" in arguments or "--debug" in arguments
     _open_standard_files()
     try:
@@ -90,6 +98,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("  hint: this is a bug in pybpf; -d shows where", file=sys.stderr)
         return 1
     return status
+
+
+def _given() -> list[str]:
+    """Return the arguments of this process; whoever calls it ply by a link means that command."""
+    program, *arguments = sys.argv
+    return ["ply", *arguments] if os.path.basename(program) == "ply" else arguments  # noqa: PTH119
 
 
 def _open_standard_files() -> None:

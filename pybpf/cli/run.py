@@ -25,8 +25,8 @@ _DEFAULT_BUFFER = 1 << 20
 _PAGE = 4096
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+def declare_ply(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments that ply has too."""
     add = parser.add_argument
     add("script", nargs="?", metavar="SCRIPT-or-FILE", help="the script, or a file with it")
     add("arguments", nargs="*", metavar="ARG", help="what $1, $2 … stand for")
@@ -35,8 +35,15 @@ def declare(parser: argparse.ArgumentParser) -> None:
     add("-e", "--dry-run", action="store_true", help="compile only")
     add("-k", "--keep-going", action="store_true", help="go on where records are lost")
     add("-S", "--dump", action="store_true", help="print types, IR and bytecode first")
+    add("-T", "--self-test", action="store_true", help="check what this kernel and user can do")
     add("-u", "--unbuffer", action="store_true", help="write every line at once")
     add("-v", "--version", action="version", version=f"pybpf {__version__}")
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    declare_ply(parser)
+    add = parser.add_argument
     add("--format", choices=("text", "json"), default="text", help="JSON lines instead of text")
     add(
         "--map-size", type=inputs.count, default=_DEFAULT_MAP, metavar="N",
@@ -65,6 +72,10 @@ def _buffer(text: str) -> int:
 
 def main(options: argparse.Namespace) -> int:
     """Run the script and return the exit status that it means."""
+    if options.self_test:
+        from pybpf.cli import doctor
+
+        return doctor.examine(json=options.format == "json")
     source = inputs.script(options.script)
     if options.target and not (options.vm or options.dry_run):
         raise UsageError("--target goes with --vm or --dry-run: a live run is for this machine")

@@ -62,21 +62,32 @@ def pmu(name: str) -> Pmu | None:
 def config() -> Mapping[str, str]:
     """Return the kernel's build options, ``CONFIG_BPF`` to ``y``; empty where it does not tell.
 
-    Source: /proc/config.gz, else /boot/config-RELEASE. Only for advice in error messages.
+    Sources: /proc/config.gz, else /boot/config-RELEASE, else what lies with the modules. Only for
+    advice in messages.
     """
-    from pathlib import Path
-
+    release = os.uname().release
     text = ""
-    if Path("/proc/config.gz").exists():
-        import gzip
-
-        text = gzip.decompress(Path("/proc/config.gz").read_bytes()).decode()
-    else:
-        boot = Path(f"/boot/config-{os.uname().release}")
-        if boot.exists():
-            text = boot.read_text()
+    for place in (
+        "/proc/config.gz",
+        f"/boot/config-{release}",
+        f"/lib/modules/{release}/config",
+    ):
+        try:
+            text = _read_config(place)
+        except OSError:
+            continue
+        break
     lines = (line.partition("=") for line in text.splitlines() if line.startswith("CONFIG_"))
     return {option: value for option, _, value in lines}
+
+
+def _read_config(place: str) -> str:
+    """Return the text of a file, which may be compressed; raises OSError."""
+    import gzip
+
+    opened = gzip.open if place.endswith(".gz") else open
+    with opened(place, "rt") as file:
+        return str(file.read())
 
 
 def _load(

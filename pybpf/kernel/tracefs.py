@@ -14,13 +14,16 @@ _DEBUGFS = ("/sys/kernel/debug",)
 
 
 class Tree:
-    """An open directory of one of these file systems."""
+    """An open directory of one of these file systems.
 
-    __slots__ = ("_fd", "_where")
+    ``where`` is its path, or the file system's name where it is mounted out of sight.
+    """
+
+    __slots__ = ("_fd", "where")
 
     def __init__(self, fd: int, where: str) -> None:
         self._fd = fd
-        self._where = where
+        self.where = where
 
     def read(self, path: str) -> str:
         """Return the text of the file at a relative path.
@@ -34,7 +37,7 @@ class Tree:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise _refused(f"{self._where}/{path}", error) from None
+            raise _refused(f"{self.where}/{path}", error) from None
 
 
 @contextmanager
