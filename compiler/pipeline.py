@@ -18,7 +18,15 @@ from pybpf.compiler.registers import reads_traced_only
 from pybpf.compiler.runtime import CGROUP, EVENTS, LOST, ZERO
 from pybpf.dataclass import dataclass, replace
 from pybpf.isa.abi import MapType
-from pybpf.script import CompiledScript, MapRole, MapSpec, ProbeSpec, Provider
+from pybpf.script import (
+    STACK_ERRORS,
+    CompiledScript,
+    Filled,
+    MapRole,
+    MapSpec,
+    ProbeSpec,
+    Provider,
+)
 from pybpf.source import Source
 from pybpf.target.features import RINGBUF
 from pybpf.target.target import Target
@@ -125,10 +133,11 @@ def _script_map(typed: tast.TypedScript, decl: tast.MapDecl, options: Options) -
             4,
             # A sum may be zero: a second word says that it has begun.
             16 if decl.role is MapRole.SUM else aggregate_size(decl.role, decl.value),
-            len(decl.constants),
+            _elements(decl, options),
             key=key,
             value=decl.value,
             constants=decl.constants,
+            filled=decl.filled,
         )
     return MapSpec(
         decl.name,
@@ -141,6 +150,16 @@ def _script_map(typed: tast.TypedScript, decl: tast.MapDecl, options: Options) -
         value=decl.value,
         failures=failure_index(typed, decl.name),
     )
+
+
+def _elements(decl: tast.MapDecl, options: Options) -> int:
+    """Return how many elements an array has.
+
+    Ids of stacks are below the next power of two. Source: n_buckets in kernel/bpf/stackmap.c.
+    """
+    if any(what is Filled.STACK for _, what in decl.filled):
+        return STACK_ERRORS + (1 << (options.stacks - 1).bit_length())
+    return len(decl.constants)
 
 
 def aggregate_size(role: MapRole, value: Type) -> int:
@@ -174,8 +193,10 @@ def _runtime_maps(
             events = MapSpec(EVENTS, MapRole.EVENTS, MapType.PERF_EVENT_ARRAY, 4, 4, target.cpus)
         maps.append(events)
     if LOST in used:
-        counters = 8 * (1 + len(typed.maps))
-        maps.append(MapSpec(LOST, MapRole.LOST, MapType.ARRAY, 4, counters, 1))
+        counters = bytes(8 * (1 + len(typed.maps)))
+        initial = counters + (1).to_bytes(8, target.arch.byteorder)
+        size = len(initial)
+        maps.append(MapSpec(LOST, MapRole.LOST, MapType.ARRAY, 4, size, 1, initial=initial))
     if ZERO in used:
         largest = max(aggregate_size(d.role, d.value) for d in typed.maps)
         maps.append(MapSpec(ZERO, MapRole.ZERO, MapType.ARRAY, 4, largest, 1))

@@ -30,6 +30,19 @@ class MapRole(StrEnum):
     CGROUP = "cgroup"
 
 
+class Filled(StrEnum):
+    """What a field of an array's keys is, where it is not a constant."""
+
+    CPU = "cpu"
+    """The CPU whose value it is."""
+    STACK = "stack"
+    """The id of a stack, or a negative errno: the index of the element, less STACK_ERRORS."""
+
+
+STACK_ERRORS = 128
+"""How many elements an array by stacks has in front, for the errnos of stacks that failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class MapSpec:
     """A map a script needs. Sizes in bytes; ``value_size`` is that of one CPU's value.
@@ -43,6 +56,10 @@ class MapSpec:
     ``constants``: the only keys the script uses, as ``key`` lays them out. Such a map is an array
     (``key_size`` is that of an index into ``constants``), and an entry is there once any byte of
     its value is not zero; a SUM has a second u64 for that, which is 1 once the sum has begun.
+    ``filled``: the fields of these keys, by their offsets, that are not constant but follow from
+    where in the array a value is. With one that is a stack, there is one key in ``constants``.
+
+    ``initial``: what the first element of an array begins as (nothing: as zeros).
     """
 
     name: str
@@ -56,6 +73,8 @@ class MapSpec:
     value: Type | None = None
     failures: int | None = None
     constants: tuple[bytes, ...] = ()
+    filled: tuple[tuple[int, Filled], ...] = ()
+    initial: bytes = b""
 
     @property
     def buckets(self) -> int:

@@ -6,7 +6,7 @@ from pybpf.compiler import ir, tast
 from pybpf.compiler.convert import is_scalar
 from pybpf.compiler.lowering import values
 from pybpf.compiler.lowering.state import Lowering, pieces
-from pybpf.target.features import PROBE_READ_KERNEL
+from pybpf.target.features import COMM_PADDED, PROBE_READ_KERNEL
 from pybpf.types import Show, Space, Struct, Type, is_string, show_of, size_of, strip
 
 _INLINE = 128
@@ -77,8 +77,7 @@ def into(
         case tast.DynString():
             _dynamic(state, expr, base, offset, own, clean=clean)
         case tast.Context() if not is_scalar(expr.type):
-            if clean:
-                # Linux 6.1 leaves what lies behind the NUL as it was.
+            if clean and COMM_PADDED not in state.features:
                 state.clear(base, offset, own)
             b.call_void("bpf_get_current_comm", b.address(base, offset), own)
         case tast.MapValue() if not is_scalar(expr.type):

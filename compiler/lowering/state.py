@@ -30,6 +30,11 @@ class Lowering:
         """Return the counter of refused updates of a map."""
         return failure_index(self.script, name)
 
+    @property
+    def one(self) -> int:
+        """Return which word of the LOST map is a 1: the one behind the counters."""
+        return 1 + len(self.script.maps)
+
     def is_pointer(self, t: Type) -> bool:
         """Whether the type is a pointer."""
         return isinstance(strip(t), Ptr)

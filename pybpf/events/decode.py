@@ -8,6 +8,7 @@ from typing import Protocol, cast
 
 from pybpf.dataclass import dataclass
 from pybpf.errors import EventError
+from pybpf.events.arrays import touched
 from pybpf.events.layout import (
     Codec,
     Member,
@@ -59,6 +60,9 @@ class MapReader(Protocol):
     def stack(self, stack_id: int, /) -> tuple[int, ...]:
         """Return a stack's addresses, innermost first; none if there is no such stack."""
 
+    def cpus(self) -> Sequence[int]:
+        """Return the number of each CPU that per-CPU maps have a value for."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Form:
@@ -95,6 +99,7 @@ class Decoder:
         self, script: CompiledScript, maps: MapReader, *, byteorder: str = "little"
     ) -> None:
         self._maps = maps
+        self._byteorder = byteorder
         self._id = struct.Struct("<I" if byteorder == "little" else ">I").unpack_from
         self._forms = [_form(schema, byteorder) for schema in script.events]
         self._tables = {
@@ -151,12 +156,8 @@ class Decoder:
         found = self._maps.items(table.spec.name)
         if not table.spec.constants:
             return found
-        size = table.value_codec.size
-        return [
-            (key, [value[:size] for value in values])
-            for key, (_, values) in zip(table.spec.constants, found, strict=True)
-            if any(map(any, values))
-        ]
+        cpus = self._maps.cpus() if table.spec.filled else ()
+        return touched(table.spec, found, cpus, table.value_codec.size, self._byteorder)
 
     def lost_rows(self) -> tuple[LostRow, ...]:
         """Return the counters of lost records and refused map updates that are not zero."""

@@ -130,6 +130,10 @@ class Loaded:
                 return tuple(frame for frame in frames if frame)
         return ()
 
+    def cpus(self) -> Sequence[int]:
+        """Return the number of each CPU that per-CPU maps have a value for."""
+        return possible_cpus()
+
     def lost(self) -> int:
         """Return how many records were lost so far for want of room."""
         for spec in self.script.maps:
@@ -228,7 +232,7 @@ def _available() -> int:
 def _create(spec: MapSpec, btf: Fd | None = None, types: tuple[int, int] = (0, 0)) -> Map:
     _check_memory(spec)
     try:
-        return Map(
+        created = Map(
             spec.type,
             spec.name,
             spec.key_size,
@@ -244,6 +248,9 @@ def _create(spec: MapSpec, btf: Fd | None = None, types: tuple[int, int] = (0, 0
             option = "--buffer" if spec.role is MapRole.EVENTS else "--map-size"
             error.hints += (f"{spec.max_entries} {what} are too many: see {option}",)
         raise
+    if spec.initial:
+        created.update(bytes(spec.key_size), spec.initial)
+    return created
 
 
 def _debug_info(program: Program, name: str, stack: ExitStack) -> DebugInfo | None:

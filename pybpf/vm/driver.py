@@ -168,6 +168,7 @@ class _Maps:
 
     def __init__(self, script: CompiledScript, machine: Machine) -> None:
         self._maps = machine.maps
+        self._cpus = machine.world.cpus
         self._stacks = [
             found
             for spec in script.maps
@@ -187,6 +188,9 @@ class _Maps:
 
     def stack(self, stack_id: int, /) -> tuple[int, ...]:
         return next((frames for s in self._stacks if (frames := s.stack(stack_id))), ())
+
+    def cpus(self) -> range:
+        return range(self._cpus)
 
 
 def _place(spec: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from pybpf.compiler.pipeline import compile_script
 from pybpf.rows import Buckets, MapRow, PrintRow, Stack
-from pybpf.target.features import ALL, PROBE_READ_KERNEL
+from pybpf.target.features import ALL, COMM_PADDED, PROBE_READ_KERNEL
 from pybpf.target.snapshot import SnapshotTarget
 from pybpf.testing.agreement import simulated
 from pybpf.testing.tracepoints import FIRST, KERNEL_TEXT, SECOND, USER_TEXT, target
@@ -382,3 +382,12 @@ def test_patterns_reach_every_event_they_match():
     assert found.lines == [("print", (1,)), ("print", (2,))]
     assert found.maps["@"] == {(): 2}
     assert calls.maps["@calls"] == {(0xFFFFFFFF81000000,): 1, (0,): 1}
+
+
+@pytest.mark.parametrize(("features", "stores"), [(ALL, 0), (ALL - {COMM_PADDED}, 2)])
+def test_a_name_in_a_key_is_cleared_first_where_the_kernel_does_not_pad_it(features, stores):
+    script = compile_script(f"{FIRST} {{ @[comm] = count(); }}", target(features=features))
+
+    names = [insn.op.name for insn in script.probes[0].program.insns]
+
+    assert names[: names.index("call_helper")].count("stdw") == stores

@@ -31,6 +31,7 @@ def test_map_types_are_told_apart():
 def test_detected_features_are_those_that_targets_know():
     assert features.detect() <= names.ALL
     assert (names.RINGBUF in features.detect()) == features.ringbuf()
+    assert (names.COMM_PADDED in features.detect()) == features.comm_padded()
 
 
 @kernel

@@ -54,38 +54,28 @@ value7:
     r5 = 63
     goto bucket10
 positive12:
-    r4 = r7
-    r4 >>= 32
-    if r4 == 0 goto small14
-    r7 = r4
+    w4 = -1
+    if r7 <= r4 goto small14
+    r7 >>= 32
     r5 = 32
 small14:
-    r4 = r7
-    r4 >>= 16
-    if r4 == 0 goto small16
-    r7 = r4
+    if r7 <= 65535 goto small16
+    r7 >>= 16
     r5 += 16
 small16:
-    r4 = r7
-    r4 >>= 8
-    if r4 == 0 goto small18
-    r7 = r4
+    if r7 <= 255 goto small18
+    r7 >>= 8
     r5 += 8
 small18:
-    r4 = r7
-    r4 >>= 4
-    if r4 == 0 goto small20
-    r7 = r4
+    if r7 <= 15 goto small20
+    r7 >>= 4
     r5 += 4
 small20:
-    r4 = r7
-    r4 >>= 2
-    if r4 == 0 goto small22
-    r7 = r4
+    if r7 <= 3 goto small22
+    r7 >>= 2
     r5 += 2
 small22:
-    r7 >>= 1
-    if r7 == 0 goto bucket10
+    if r7 <= 1 goto bucket10
     r5 += 1
 bucket10:
     r5 <<= 3
