@@ -12,7 +12,7 @@ from pybpf import __version__
 from pybpf.cli import UsageError, inputs
 from pybpf.cli.printer import Printer
 from pybpf.errors import KernelError
-from pybpf.rows import ExitRow, LostRow, Row
+from pybpf.rows import Block, ExitRow, LostRow, Row
 
 if TYPE_CHECKING:
     from pybpf.kernel.attach import Skipped
@@ -113,9 +113,7 @@ def _say(text: str) -> None:
 def _compile(options: argparse.Namespace, source: Source, target: Target) -> CompiledScript:
     from pybpf.compiler.pipeline import Options, compile_script
 
-    sizes = Options(
-        map_entries=options.map_size, buffer_size=options.buffer, cgroup=options.cgroup
-    )
+    sizes = Options(map_entries=options.map_size, buffer_size=options.buffer, cgroup=options.cgroup)
     if options.dump:
         from pybpf.compiler.dump import STAGES, dump
 
@@ -125,7 +123,7 @@ def _compile(options: argparse.Namespace, source: Source, target: Target) -> Com
     return compile_script(source, target, sizes)
 
 
-def _print_all(rows: Iterator[Row], show: Callable[[Row], None]) -> None:
+def _print_all(rows: Iterator[Row | Block], show: Callable[[Row | Block], None]) -> None:
     for row in rows:
         show(row)
 
@@ -166,7 +164,12 @@ def _run_live(options: argparse.Namespace, source: Source, environment: dict[str
             environment["target"] = str(child.pid)
         target = inputs.target(None, environment)
         script = _compile(options, source, target)
-        show = Printer(target, json=options.format == "json", unbuffered=options.unbuffer)
+        show = Printer(
+            target,
+            json=options.format == "json",
+            unbuffered=options.unbuffer,
+            events=script.events,
+        )
         session = stack.enter_context(
             Session(
                 script,
@@ -181,8 +184,8 @@ def _run_live(options: argparse.Namespace, source: Source, environment: dict[str
         _report_skipped(session.skipped, debug=options.debug)
         if options.debug:
             _say("debug: attached")
-        _print_all(session.rows(), show)
-        _print_all(session.finish(), show)
+        _print_all(session.blocks(), show)
+        _print_all(session.finish_blocks(), show)
         _report_misses(session.recursion_misses())
         _complete(session.ending.lost if session.ending else 0, options)
         return session.status

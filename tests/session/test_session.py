@@ -13,6 +13,7 @@ from pybpf.errors import SourceError
 from pybpf.kernel.child import Child
 from pybpf.kernel.live import LiveTarget
 from pybpf.output.text import render
+from pybpf.rows import Block
 from pybpf.session import Ending, Session
 from pybpf.target.symbols import SymbolTable
 
@@ -188,17 +189,33 @@ def test_the_command_is_traced_from_the_system_call_that_starts_it(run):
     assert run(script, "ls /dev/null").maps["@"] == {1: 1, 2: 1}
 
 
-def test_many_lines_come_complete_and_in_order(run, hammer):
+@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("blocks", [False, True])
+def test_many_lines_come_complete_and_in_order(run, hammer, blocks, old):
     script = "BEGIN { n[0] = 0; } " + HAMMERED + '{ n[0] = n[0] + 1; printf("%d\\n", n[0]); }'
-    result = run(script, hammer(1, 3000))
+    result = run(script, hammer(1, 3000), blocks=blocks, old=old)
+    assert any(isinstance(row, Block) for row in result.rows) == blocks
     lines = result.printed.splitlines()
     assert lines == [str(i) for i in range(1, len(lines) + 1)]
     assert result.all_but_misses(len(lines), 3000)
 
 
-def test_lost_records_are_counted_exactly(run, hammer):
+@pytest.mark.parametrize("blocks", [False, True])
+def test_nothing_is_printed_after_an_exit_among_many_lines(run, hammer, blocks):
+    script = (
+        "BEGIN { n[0] = 0; } "
+        + HAMMERED
+        + "{ n[0] = n[0] + 1; print(n[0]); if (n[0] == 1500) { exit(3); } print(n[0]); }"
+    )
+    result = run(script, hammer(1, 3000), blocks=blocks)
+    assert result.printed.split() == [str(i // 2) for i in range(2, 3001)]
+    assert result.ending == Ending(code=3)
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_lost_records_are_counted_exactly(run, hammer, blocks):
     script = HAMMERED + '{ @[1] = count(); printf("%d %d\\n", pid, time); }'
-    result = run(script, hammer(2, 20_000), buffer_size=4096)
+    result = run(script, hammer(2, 20_000), buffer_size=4096, blocks=blocks)
     printed = result.printed.count("\n")
     emitted = result.maps["@"][1]
     assert result.all_but_misses(emitted, 40_000)
