@@ -125,7 +125,7 @@ def _resolve(probe: ast.Probe, target: Target, faults: _Faults) -> list[_Group]:
         )
         return []
     try:
-        specs = row.resolve(where, span, target)
+        specs = [replace(spec, span=span) for spec in row.resolve(where, span, target)]
     except Refused as refused:
         # What cannot be read of the target is the same for every clause: it is said once.
         said = {d.message for d in faults.found if isinstance(refused.__cause__, TargetError)}

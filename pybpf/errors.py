@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 
 from pybpf.dataclass import dataclass
@@ -119,7 +120,10 @@ class VmFault(PybpfError):
 
 
 class KernelError(PybpfError, OSError):
-    """A refusal by the kernel: ``errno``, what was attempted, and the kernel's own log if any."""
+    """A refusal by the kernel: ``errno``, what was attempted, and the kernel's own log if any.
+
+    ``span`` is the part of a script that it is about, where it is about one.
+    """
 
     def __init__(
         self, errno: int, action: str, *, log: str = "", hints: Sequence[str] = ()
@@ -127,9 +131,25 @@ class KernelError(PybpfError, OSError):
         self.action = action
         self.log = log
         self.hints = tuple(hints)
+        self.span: Span | None = None
         OSError.__init__(self, errno, os.strerror(errno))
 
+    def _message(self) -> str:
+        return f"{self.action}: {self.strerror} (errno {self.errno})"
+
     def __str__(self) -> str:
-        lines = [f"{self.action}: {self.strerror} (errno {self.errno})"]
-        lines += [f"  hint: {hint}" for hint in self.hints]
-        return "\n".join(lines)
+        return "\n".join((self._message(), *(f"  hint: {hint}" for hint in self.hints)))
+
+    def diagnostic(self) -> Diagnostic:
+        """Return the same as a message about a place in the script."""
+        return Diagnostic(self._message(), self.span, self.hints)
+
+
+@contextmanager
+def about(span: Span | None) -> Iterator[None]:
+    """Say of a KernelError in a ``with`` block which part of a script it is about."""
+    try:
+        yield
+    except KernelError as error:
+        error.span = error.span or span
+        raise

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pybpf.dataclass import dataclass
+from pybpf.dataclass import dataclass, field
 from pybpf.isa.abi import MapType
 from pybpf.isa.insn import Program
-from pybpf.source import Source
+from pybpf.source import Source, Span
 from pybpf.types import Struct, Type
 
 
@@ -180,7 +180,7 @@ class ProbeSpec:
     ``spec`` is as written. By provider: ``functions`` of a k(ret)probe, all that a glob matched
     (``glob``), and whether its program does with the registers that ftrace saves for everyone
     (``traced``); ``tracepoint`` as ``category/event``; ``period`` in nanoseconds of an interval;
-    ``frequency`` in Hz and ``cpu`` (None: all) of a profile.
+    ``frequency`` in Hz and ``cpu`` (None: all) of a profile. ``span`` is where it was written.
     """
 
     provider: Provider
@@ -193,6 +193,7 @@ class ProbeSpec:
     period: int = 0
     frequency: int = 0
     cpu: int | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

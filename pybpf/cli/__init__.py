@@ -158,7 +158,8 @@ def report(error: PybpfError, *, debug: bool) -> None:
     if isinstance(error, SourceError):
         print(_printable(str(error)), file=sys.stderr)
         return
-    print(_printable(f"error: {error}"), file=sys.stderr)
+    text = error.diagnostic().render() if isinstance(error, KernelError) else f"error: {error}"
+    print(_printable(text), file=sys.stderr)
     if isinstance(error, KernelError) and error.log:
         if debug:
             print(_printable(error.log), file=sys.stderr, end="")

@@ -98,7 +98,10 @@ class Loaded:
                     debug=debug,
                 )
             except KernelError as error:
+                from pybpf.kernel.rejection import locate
+
                 error.action = f"cannot load the program of {probe.spec}"
+                locate(error, probe.program)
                 raise
 
     def bound(self, program: Program) -> Program:

@@ -51,8 +51,19 @@ def check(result: int, action: str) -> int:
     if result == -ENOTSUPP:
         result = -errno.EOPNOTSUPP
     if result < 0:
-        raise KernelError(-result, action, hints=_HINTS.get(-result, ()))
+        raise KernelError(-result, action, hints=_hints(-result))
     return result
+
+
+def _hints(number: int) -> tuple[str, ...]:
+    """Return what to do about an errno; of a lack of rights also which are lacking."""
+    hints = _HINTS.get(number, ())
+    if number != errno.EPERM:
+        return hints
+    from pybpf.kernel.rights import explain
+
+    why = explain()
+    return (*hints, why) if why else hints
 
 
 class Kind(IntEnum):
