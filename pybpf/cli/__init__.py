@@ -33,7 +33,7 @@ class UsageError(PybpfError):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises UsageError, where argparse would print all there is to know and exit."""
+    """A parser that raises UsageError, where argparse would print all there is to know and exit.
 
     ``elsewhere`` names a command that has more arguments.
     """
