@@ -108,17 +108,26 @@ def _given() -> list[str]:
 
 def _open_standard_files() -> None:
     """Give a place to what is closed of standard input, output and error, lest a map takes it."""
-    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # the lowest free number each time
-        pass
-    os.close(fd)
     for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            _open_nowhere()  # under this number: it is the lowest that is free
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
+def _open_nowhere() -> int:
+    """Open what is empty and takes all: /dev/null, or where there is none a file in memory."""
+    try:
+        return os.open(os.devnull, os.O_RDWR)
+    except OSError:
+        return os.memfd_create("null")
+
+
 def _give_up_output() -> None:
     """Send what is still in the buffer of standard output nowhere, now and at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    nowhere = _open_nowhere()
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from pybpf.errors import KernelError, TargetError
+from pybpf.kernel.namespaces import pid_namespace
 from pybpf.kernel.tracefs import open_debugfs, open_tracefs
 from pybpf.target.arch import ARCHES, Arch
 from pybpf.target.features import ALL
@@ -15,9 +16,6 @@ from pybpf.target.symbols import SymbolTable, parse_kallsyms
 from pybpf.tracefs.format import EventFormat, parse_format
 
 _KALLSYMS = "/proc/kallsyms"
-_PID_NAMESPACE = "/proc/self/ns/pid"
-_INITIAL_NAMESPACE = 0xEFFF_FFFC
-"""PROC_PID_INIT_INO of include/linux/proc_ns.h."""
 _TRACEABLE = "available_filter_functions"
 _EVENT_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 # Compilers put these before functions, and the symbols before these mark no functions.
@@ -67,17 +65,8 @@ class LiveTarget:
 
     @cached_property
     def pid_namespace(self) -> tuple[int, int] | None:
-        """The namespace of this process's pid: its device and inode; None for the initial one.
-
-        Where the kernel does not tell (no /proc, or another namespace's), None too.
-        """
-        try:
-            status = os.stat(_PID_NAMESPACE)  # noqa: PTH116 - pathlib loads slowly
-        except OSError:
-            return None
-        if status.st_ino == _INITIAL_NAMESPACE:
-            return None
-        return os.major(status.st_dev) << 20 | os.minor(status.st_dev), status.st_ino
+        """The namespace of this process's pid: its device and inode; None for the initial one."""
+        return pid_namespace()
 
     @cached_property
     def environment(self) -> Mapping[str, str]:
@@ -99,7 +88,7 @@ class LiveTarget:
         if not any(address for address, _ in table):
             raise TargetError(
                 f"the kernel hides the addresses in {_KALLSYMS}; "
-                "run as root, with the sysctl kernel.kptr_restrict at most 1"
+                "run as root or with CAP_SYSLOG, and the sysctl kernel.kptr_restrict at most 1"
             )
         return table
 

@@ -62,6 +62,20 @@ def sysctls() -> Mapping[str, str]:
     return {name: value for name, value in found.items() if value}
 
 
+def why_no_perf() -> str:
+    """Return what perf events take, in words.
+
+    Debian's kernels know a level 3 of ``perf_event_paranoid``, and set it.
+    """
+    level = sysctls().get("kernel.perf_event_paranoid", "")
+    if level.isdecimal() and int(level) > 2:
+        return (
+            f"kernel.perf_event_paranoid is {level}: here perf events take CAP_SYS_ADMIN; "
+            "`sysctl kernel.perf_event_paranoid=2` makes CAP_PERFMON do"
+        )
+    return "perf events take root, or the capability CAP_PERFMON"
+
+
 def explain() -> str:
     """Return what may be behind a refusal (EPERM, EACCES), as part of a sentence."""
     reasons = []

@@ -136,7 +136,9 @@ def test_the_demonstration_runs_in_the_vm():
 
 
 def test_recorded_events_have_no_cgroups(pybpf):
-    said = pybpf("run", "--vm", "--events", "events.jsonl", "--cgroup", "self", "BEGIN { exit(0); }")
+    said = pybpf(
+        "run", "--vm", "--events", "events.jsonl", "--cgroup", "self", "BEGIN { exit(0); }"
+    )
     assert (said.status, said.err) == (
         1, "error: --cgroup is about this machine: recorded events have no cgroups\n"
     )  # fmt: skip

@@ -78,3 +78,23 @@ def test_of_this_process():
     assert rights.sysctls().keys() <= {
         "kernel.unprivileged_bpf_disabled", "kernel.perf_event_paranoid", "kernel.kptr_restrict",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("level", "words"),
+    [
+        ("", "perf events take root, or the capability CAP_PERFMON"),
+        ("-1\n", "perf events take root, or the capability CAP_PERFMON"),
+        ("2\n", "perf events take root, or the capability CAP_PERFMON"),
+        (
+            "3\n",
+            (
+                "kernel.perf_event_paranoid is 3: here perf events take CAP_SYS_ADMIN; "
+                "`sysctl kernel.perf_event_paranoid=2` makes CAP_PERFMON do"
+            ),
+        ),
+    ],
+)
+def test_what_perf_events_take(files, level, words):
+    files["/proc/sys/kernel/perf_event_paranoid"] = level
+    assert rights.why_no_perf() == words
