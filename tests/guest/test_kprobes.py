@@ -30,8 +30,8 @@ def test_registers(run, futex, place):
         futex,
     )
     assert done.maps["@"] == {(138, 1, 0x66, 0x55): 1}
-    shown = re.findall(r"^\t(\w+) = (\d+),?$", done.printed, re.MULTILINE)
-    values = {name: int(value) for name, value in shown}
+    shown = re.findall(r"^\t(\w+) = (0x[0-9a-f]+|0),?$", done.printed, re.MULTILINE)
+    values = {name: int(value, 0) for name, value in shown}
     order = (
         "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss"
     )
@@ -225,7 +225,7 @@ def test_a_function_of_many_names_is_probed_once(run):
 
 NO_SUCH = "No such file or directory (errno 2)"
 NO_SUCH_IN = "there is no such function in a loaded module called '{}'"
-NO_PLACE = "Invalid or incomplete multibyte or wide character (errno 84)"
+NO_PLACE = "No instruction begins there (errno 84)"
 REFUSED = "Invalid argument (errno 22)"
 SYSTEM_CALL = (
     "__x64_sys_{}, with a struct pt_regs as argument\n"
