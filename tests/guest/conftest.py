@@ -99,7 +99,7 @@ def run(in_the_kernel, settled):
     before = in_the_kernel()
 
     def run(script, act=None, *, command=None, timeout=60, **options):
-        environment = {"self": str(os.getpid())}
+        environment = {"self": str(os.getpid())} | options.pop("environment", {})
         with pybpf.trace(script, command=command, environment=environment, **options) as t:
             if act:
                 act()
