@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pybpf.events.blocks import BlockReader
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_BUFFER = 1 << 20
+_BUFFER = 1 << 22
 # How long programs that were running when they were detached may take for their records.
 _PATIENCE = 1.0
 # A reader that keeps up is woken for nearly every record, which costs the traced process more than
@@ -219,12 +219,14 @@ class Session:
     def _wait(self, timeout: float | None) -> bool:
         """Wait until there is something to do; return whether the child has ended."""
         ready = [fd for fd, _ in self._poll.poll(timeout)]
+        if self._child is not None and self._child.fileno() in ready:
+            return True
         ring = self._loaded.ring
         if ring is not None and ring.fileno() in ready:
             early = self._drained + _PAUSE - time.monotonic()
             if early > 0 and ring.used < self._buffer_size // _ROOMY:
                 time.sleep(early)
-        return self._child is not None and self._child.fileno() in ready
+        return False
 
     def _why_end(self, *, child_ended: bool) -> Ending | None:
         lost = self._lost() if self._strict else 0
