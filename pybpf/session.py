@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from pybpf.dataclass import dataclass, replace
 from pybpf.errors import about
 from pybpf.events.decode import Decoder
-from pybpf.kernel.attach import Attachments, Skipped
+from pybpf.kernel.attach import MAX_PROBES, Attachments, Skipped
 from pybpf.kernel.child import Child
 from pybpf.kernel.limits import room_for_files
 from pybpf.kernel.loader import Loaded
@@ -67,6 +67,7 @@ class Session:
     ``strict`` ends the run when a record is lost. ``child`` is released when everything is
     attached, and its end ends the run. ``catch_signals`` makes SIGINT, SIGTERM and SIGHUP end the
     run (main thread only). ``before_wait`` is called whenever there is nothing to do for now.
+    ``max_probes`` and ``progress`` are for patterns: see ``Attachments``.
     """
 
     def __init__(
@@ -79,6 +80,8 @@ class Session:
         catch_signals: bool = False,
         buffer_size: int = _BUFFER,
         before_wait: Callable[[], object] | None = None,
+        max_probes: int = MAX_PROBES,
+        progress: Callable[[int, int], object] | None = None,
     ) -> None:
         self.script = script
         self.ending: Ending | None = None
@@ -88,7 +91,10 @@ class Session:
         self._catch_signals = catch_signals
         self._buffer_size = buffer_size
         self._before_wait = before_wait
-        self._attachments = Attachments(target)
+        self._progress = progress
+        self._attachments = Attachments(
+            target, max_probes=max_probes, progress=self._while_attaching
+        )
         self._stack = ExitStack()
         self._early: deque[Row] = deque()
         self._waiting: Iterator[Any] = iter(())
@@ -103,13 +109,14 @@ class Session:
     def __enter__(self) -> Self:
         """Load everything, run BEGIN, attach, release the child; raises KernelError.
 
+        A signal that comes while a pattern is attached raises KeyboardInterrupt with its number.
         Where BEGIN has ended the run, nothing is attached and the child never runs.
         """
         with ExitStack() as stack:
             self._poll = stack.enter_context(select.epoll())
             if self._catch_signals:
                 self._catch(stack)
-            stack.enter_context(room_for_files(_files(self.script)))
+            stack.enter_context(room_for_files(self._files()))
             self._loaded = stack.enter_context(Loaded(self.script, buffer_size=self._buffer_size))
             stack.callback(self._attachments.close)
             self._decoder = Decoder(
@@ -162,6 +169,19 @@ class Session:
                 attach()
         if self._child is not None:
             self._child.release()
+
+    def _while_attaching(self, done: int, count: int) -> None:
+        """Give up if a signal came: attaching to many functions may take minutes."""
+        if self._signal is not None:
+            raise KeyboardInterrupt(self._signal[0])
+        if self._progress is not None:
+            self._progress(done, count)
+
+    def _files(self) -> int:
+        """Return how many files the run may have open: maps, programs with BTF, what attaches."""
+        probes = self.script.probes
+        places = sum(map(self._attachments.files, probes))
+        return len(self.script.maps) + 2 * len(probes) + places
 
     def _catch(self, stack: ExitStack) -> None:
         """Let signals end the run; restore what was there at the end."""
@@ -348,9 +368,3 @@ class Session:
         if code is None:
             code = 0 if ending.signal is None else 1
         return code or (1 if ending.lost else 0)
-
-
-def _files(script: CompiledScript) -> int:
-    """Return how many files a run may have open: maps, programs with BTF, events with links."""
-    places = sum(max(1, len(probe.functions)) for probe in script.probes)
-    return len(script.maps) + 2 * len(script.probes) + 2 * places

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -78,10 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read the output has seen enough.
         _give_up_output()
         return 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as end:
         # Whoever does not read it may be what holds us up.
         _give_up_output()
-        return 130
+        return 128 + (end.args[0] if end.args else signal.SIGINT)
     except PybpfError as error:
         report(error, debug=debug)
         return 1

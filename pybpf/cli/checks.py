@@ -15,9 +15,9 @@ from pybpf.dataclass import dataclass
 from pybpf.errors import KernelError, PybpfError, SourceError, TargetError
 from pybpf.isa.abi import MapType
 from pybpf.kernel import features, rights
-from pybpf.kernel.attach import why_no_kprobes
 from pybpf.kernel.live import LiveTarget
 from pybpf.kernel.maps import Map
+from pybpf.kernel.refusal import why_no_kprobes
 from pybpf.kernel.tracefs import open_tracefs
 from pybpf.tracing import trace
 
@@ -80,7 +80,7 @@ def _reason(error: Exception, feature: Feature, lacking: tuple[str, ...]) -> str
         return f"this kernel was built without {_listed(lacking)}"
     match error:
         case OSError(errno=errno.EPERM | errno.EACCES):
-            why = rights.explain()
+            why = rights.explain() or "; ".join(getattr(error, "hints", ()))
             return f"{error.strerror}; {why}" if why else str(error.strerror)
         case SourceError():
             first = error.diagnostics[0]

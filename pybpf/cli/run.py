@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _DEFAULT_MAP = 4096
 _DEFAULT_BUFFER = 1 << 22
+_DEFAULT_PROBES = 1000
 _PAGE = 4096
 
 
@@ -56,6 +57,10 @@ def declare(parser: argparse.ArgumentParser) -> None:
     add(
         "--cgroup", metavar="PATH",
         help="trace only what is in that cgroup or below; `self` is that of pybpf",
+    )  # fmt: skip
+    add(
+        "--max-probes", type=inputs.count, metavar="N", default=_DEFAULT_PROBES,
+        help=f"functions that patterns may match where each takes an event ({_DEFAULT_PROBES})",
     )  # fmt: skip
     add("--vm", action="store_true", help="run in the built-in VM, on the events of --events")
     add(
@@ -153,6 +158,7 @@ def _run_live(options: argparse.Namespace, source: Source, environment: dict[str
     if options.dry_run:
         _compile(options, source, inputs.target(options.target, environment))
         return 0
+    from pybpf.cli.progress import Bar
     from pybpf.kernel.child import Child
     from pybpf.session import Session
 
@@ -170,17 +176,20 @@ def _run_live(options: argparse.Namespace, source: Source, environment: dict[str
             unbuffered=options.unbuffer,
             events=script.events,
         )
-        session = stack.enter_context(
-            Session(
-                script,
-                target,
-                child=child,
-                strict=not options.keep_going,
-                catch_signals=True,
-                buffer_size=options.buffer,
-                before_wait=sys.stdout.flush,
+        with Bar() as bar:
+            session = stack.enter_context(
+                Session(
+                    script,
+                    target,
+                    child=child,
+                    strict=not options.keep_going,
+                    catch_signals=True,
+                    buffer_size=options.buffer,
+                    before_wait=sys.stdout.flush,
+                    max_probes=options.max_probes,
+                    progress=bar,
+                )
             )
-        )
         _report_skipped(session.skipped, debug=options.debug)
         if options.debug:
             _say("debug: attached")

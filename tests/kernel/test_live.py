@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pybpf.errors import KernelError, PybpfError, TargetError
-from pybpf.kernel import live, tracefs
+from pybpf.kernel import functions, live, tracefs
 from pybpf.kernel.live import LiveTarget
 from pybpf.kernel.tracefs import open_tracefs
 from pybpf.target.features import ALL
@@ -239,7 +239,7 @@ class Files:
 
 def with_files(monkeypatch, files):
     monkeypatch.setattr(live, "open_tracefs", lambda: Files(files))
-    monkeypatch.setattr(live, "open_debugfs", lambda: Files(files))
+    monkeypatch.setattr(functions, "open_debugfs", lambda: Files(files))
     return LiveTarget()
 
 
