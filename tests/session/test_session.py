@@ -159,9 +159,9 @@ def test_an_interval_fires_on_an_idle_cpu(run):
 def test_a_profile_samples_all_cpus(run):
     from pybpf.kernel.maps import online_cpus
 
-    burn = "; ".join(f"taskset -c {cpu} sh -c 'while :; do :; done' &" for cpu in online_cpus())
+    burn = "timeout 0.5 taskset -c {} sh -c 'while :; do :; done' &"
     script = "profile:200hz { @[cpu] = count(); }"
-    command = f"{burn.replace('&;', '&')} sleep 0.5; kill $(jobs -p)"
+    command = " ".join([*map(burn.format, online_cpus()), "wait"])
     assert set(run(script, command).maps["@"]) == set(online_cpus())
 
 
