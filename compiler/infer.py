@@ -163,6 +163,8 @@ def _walk(root: object) -> Iterator[object]:
                 stack.extend(reversed(operands))
             case ast.Member(object=inner) | ast.Unary(operand=inner):
                 stack.append(inner)
+            case ast.Element(object=inner, index=position):
+                stack.extend((position, inner))
             case ast.Binary(left=left, right=right):
                 stack.extend((right, left))
             case _:
