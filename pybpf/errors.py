@@ -119,6 +119,10 @@ class VmFault(PybpfError):
         super().__init__(f"{pc}: {insn}: {reason}")
 
 
+# What the kernel means where the C library speaks of something else: EILSEQ, of a probe's place.
+_WORDS = {84: "No instruction begins there"}
+
+
 class KernelError(PybpfError, OSError):
     """A refusal by the kernel: ``errno``, what was attempted, and the kernel's own log if any.
 
@@ -132,7 +136,7 @@ class KernelError(PybpfError, OSError):
         self.log = log
         self.hints = tuple(hints)
         self.span: Span | None = None
-        OSError.__init__(self, errno, os.strerror(errno))
+        OSError.__init__(self, errno, _WORDS.get(errno) or os.strerror(errno))
 
     def _message(self) -> str:
         return f"{self.action}: {self.strerror} (errno {self.errno})"

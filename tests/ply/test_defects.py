@@ -128,7 +128,8 @@ def test_words(vm, script, text):
              "<script>:1:1: error: unknown provider 'foo'\n"
              "  hint: there are kprobe, kretprobe, tracepoint, BEGIN, END, interval, profile"),
         case("unknown tracepoint", "tracepoint:nosuch/ev { exit(0); }",
-             "<script>:1:1: error: unknown tracepoint 'nosuch/ev'"),
+             "<script>:1:1: error: unknown tracepoint 'nosuch/ev'\n"
+             "  hint: `pybpf list 'tracepoint:*'` shows all there are"),
     ],
 )  # fmt: skip
 def test_probe_specifications(vm, script, text):
