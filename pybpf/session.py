@@ -42,7 +42,7 @@ _PATIENCE = 1.0
 _PAUSE = 0.001
 _ROOMY = 8
 # Fewer bytes than that are not worth a block.
-_FEW = 512
+_FEW = 256
 
 _Printed = TypeVar("_Printed", Row, Row | Block)
 

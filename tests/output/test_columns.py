@@ -141,18 +141,23 @@ ODD = [
 def test_odd_strings(t, spec, symbols):
     kind = EventKind.PRINTF if spec else EventKind.PRINT
     schema = event(kind, [t, PID, t], parse_format(f"a {spec} %u {spec}\n".encode()))
-    contents = [a.ljust(16, b"\0") + b"\7\0\0\0" + b.ljust(16, b"\0") for a in ODD for b in ODD]
+    strings = [text.ljust(16, b"\0") for text in ODD]
+    contents = [a + b"\7\0\0\0" + b for a, b in zip(strings, reversed(strings), strict=True)]
     alike(schema, batch_of(schema, contents), symbols)
 
 
-@pytest.mark.parametrize("t", [U8, CHAR, S32, U32, S64, U64, PID, Ptr(VOID)])
+SHOWN = [Typedef(show.name, t, show) for t in (U32, S64) for show in Show if show is not Show.STACK]
+
+
+@pytest.mark.usefixtures("utc")
+@pytest.mark.parametrize("t", [U8, CHAR, S32, U32, S64, U64, Ptr(VOID), *SHOWN], ids=str)
 @pytest.mark.parametrize("spec", ["", "%d", "%5d|", "%05d", "%u", "%-9u|", "%x", "%X", "%o", "%p"])
 def test_numbers_at_the_ends_of_their_types(t, spec, symbols):
     schema = event(EventKind.PRINTF if spec else EventKind.PRINT, [t], parse_format(spec.encode()))
     start = bytes(schema.payload.fields[0].offset - 4)
     ends = [0, 1, (1 << 7) - 1, 1 << 7, (1 << 31) - 1, 1 << 31, (1 << 63) - 1, 1 << 63, -1]
     contents = [start + (n % (1 << 64)).to_bytes(8, "little") for n in ends]
-    for chosen in (contents, contents[:3], contents[-1:]):
+    for chosen in (contents, *([content] for content in contents)):
         alike(schema, batch_of(schema, chosen), symbols)
 
 
@@ -183,3 +188,19 @@ def test_longer_strings_are_remembered_less_often():
     for n in range(100):
         text_of(bytes([n]) * (1 << 14))
     assert len(text_of.__self__) <= 4
+
+
+def test_rows_of_several_events_keep_their_order(symbols):
+    schemas = (
+        event(EventKind.PRINT, [PID]),
+        EventSchema(1, EventKind.PRINTF, struct_of("", [], start=4, align=8), (), (Text(b"-\n"),)),
+    )
+    block = Block((1, 0, 0, 1, 0), {0: ([1, 2, 3],), 1: ()})
+    renderer = BlockRenderer(schemas, partial(text_form, style=Style(symbols)))
+    assert renderer(block) == "-\n    1\n    2\n-\n    3\n"
+
+
+def test_json_escapes_the_control_character_of_a_format(symbols):
+    schema = event(EventKind.PRINTF, [INT], parse_format(b"\x7f%d"))
+    fast, slow = both(schema, batch_of(schema, [b"\5"]), symbols, json=True)
+    assert fast == slow == '{"event":"printf","text":"\\u007f5"}\n'
