@@ -69,6 +69,7 @@ def _statement(state: Lowering, stmt: tast.Stmt) -> None:
         case tast.Delete():
             key = key_of(state, stmt.map, stmt.keys)
             b.call_void("bpf_map_delete_elem", ir.MapRef(stmt.map), key)
+            state.changes(stmt.map)
         case tast.Assign():
             _assign(state, stmt)
         case tast.Aggregate():
@@ -107,6 +108,7 @@ def _assign(state: Lowering, stmt: tast.Assign) -> None:
     key = key_of(state, stmt.map, stmt.keys)
     b.comment(f"{stmt.map}[…] = …")
     result = b.call("bpf_map_update_elem", ir.MapRef(stmt.map), key, slot, ANY)
+    state.changes(stmt.map)
     full, done = b.label("full"), b.label("stored")
     # Before Linux 6.4 map operations return an int: the upper half of r0 is not its sign.
     b.branch(ir.Cmp.SLT, result, 0, full, done, width=32)

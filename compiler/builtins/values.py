@@ -53,9 +53,17 @@ def _in_namespace(b: Builder, namespace: tuple[int, int], offset: int) -> ir.Ope
 
     For a task of any other namespace the helper fails, having set both to 0.
     """
-    numbers = ir.SlotRef(b.slot(8))
-    b.call_void("bpf_get_ns_current_pid_tgid", *namespace, numbers, 8)
-    return b.load(numbers, offset, 4)
+
+    def ask() -> ir.SlotRef:
+        numbers = ir.SlotRef(b.slot(8))
+        b.call_void("bpf_get_ns_current_pid_tgid", *namespace, numbers, 8)
+        return numbers
+
+    return b.load(b.once("ids in the namespace", ask), offset, 4)
+
+
+def _now(b: Builder) -> ir.Operand:
+    return b.call("bpf_ktime_get_ns")
 
 
 def _stack(b: Builder) -> ir.Operand:
@@ -64,12 +72,16 @@ def _stack(b: Builder) -> ir.Operand:
 
 @dataclass(frozen=True, slots=True)
 class ValueRow:
-    """A name that stands for a value. ``lower`` None: it fills memory (see lower.into)."""
+    """A name that stands for a value. ``lower`` None: it fills memory (see lower.into).
+
+    ``steady``: the value is the same whenever the handling of one event asks for it.
+    """
 
     name: str
     type: Type
     lower: Callable[[Builder], ir.Operand] | None
     doc: str
+    steady: bool = True
 
 
 VALUES: dict[str, ValueRow] = {
@@ -82,8 +94,8 @@ VALUES: dict[str, ValueRow] = {
         ValueRow("cpu", CPU, lambda b: b.call("bpf_get_smp_processor_id"), "processor"),
         ValueRow("comm", COMM, None, "name of the running thread"),
         ValueRow("execname", COMM, None, "the same as comm"),
-        ValueRow("time", TIME, lambda b: b.call("bpf_ktime_get_ns"), "ns since boot"),
-        ValueRow("walltime", WALLTIME, lambda b: b.call("bpf_ktime_get_ns"), "time of day"),
+        ValueRow("time", TIME, _now, "ns since boot", steady=False),
+        ValueRow("walltime", WALLTIME, _now, "time of day", steady=False),
         ValueRow("stack", STACK, _stack, "kernel stack trace"),
         ValueRow("ctx", Ptr(VOID, Space.CTX), lambda _: ir.CTX, "the program's context"),
     )

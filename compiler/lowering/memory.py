@@ -5,7 +5,7 @@ from __future__ import annotations
 from pybpf.compiler import ir, tast
 from pybpf.compiler.convert import is_scalar
 from pybpf.compiler.lowering import values
-from pybpf.compiler.lowering.state import Lowering, pieces
+from pybpf.compiler.lowering.state import Lowering, is_steady, pieces
 from pybpf.target.features import COMM_PADDED, PROBE_READ_KERNEL
 from pybpf.types import Show, Space, Struct, Type, is_string, show_of, size_of, strip
 
@@ -14,9 +14,18 @@ _INLINE = 128
 
 
 def key_of(state: Lowering, name: str, keys: tuple[tast.Expr, ...]) -> ir.SlotRef:
-    """Return the key of a map entry in a slot, every byte set: the kernel compares them all."""
-    b = state.builder
+    """Return the key of a map entry in a slot, every byte set: the kernel compares them all.
+
+    Nobody writes to the slot after that, so that the same key need not be made twice.
+    """
     layout = state.script.map(name).layout
+    if is_steady(keys):
+        return state.builder.once((layout, keys), lambda: _make_key(state, layout, keys))
+    return _make_key(state, layout, keys)
+
+
+def _make_key(state: Lowering, layout: Struct, keys: tuple[tast.Expr, ...]) -> ir.SlotRef:
+    b = state.builder
     slot = ir.SlotRef(b.slot(layout.size))
     ready = [values.scalar(state, k) if is_scalar(k.type) else None for k in keys]
     end = 0
