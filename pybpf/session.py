@@ -38,8 +38,9 @@ _BUFFER = 1 << 22
 # How long programs that were running when they were detached may take for their records.
 _PATIENCE = 1.0
 # A reader that keeps up is woken for nearly every record, which costs the traced process more than
-# the record: once busy, look no more often than this, as long as there is room in the ring.
-_PAUSE = 0.001
+# the record does. So once busy, look no more often than this, as long as there is room: seconds for
+# each byte of the buffer, which makes a millisecond for one of 4M.
+_PAUSE = 0.25e-9
 _ROOMY = 8
 # Fewer bytes than that are not worth a block.
 _FEW = 256
@@ -243,7 +244,7 @@ class Session:
             return True
         ring = self._loaded.ring
         if ring is not None and ring.fileno() in ready:
-            early = self._drained + _PAUSE - time.monotonic()
+            early = self._drained + _PAUSE * self._buffer_size - time.monotonic()
             if early > 0 and ring.used < self._buffer_size // _ROOMY:
                 time.sleep(early)
         return False

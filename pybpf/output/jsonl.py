@@ -39,9 +39,6 @@ if TYPE_CHECKING:
     from pybpf.output.columns import Converter, Form
     from pybpf.target.target import Symbols
 
-_DELETE = "\x7f"
-"""The one control character that JSON does not escape."""
-
 
 def render(row: Row, symbols: Symbols, *, walltime_offset: int = 0) -> str:
     """Return a row's line. ``walltime`` values are nanoseconds since the Unix epoch.
@@ -59,10 +56,8 @@ def form(schema: EventSchema, style: Style) -> Form:
 
     if schema.kind is EventKind.PRINTF:
         printed = text_form(schema, style)
-        # Of data, only printable text is left by now.
-        quote = _dump if _DELETE in printed.template else encode_basestring_ascii
         line = '{"event":"printf","text":%s}\n'.__mod__
-        return replace(printed, finish=lambda texts: map(line, map(quote, texts)))
+        return replace(printed, finish=lambda texts: map(line, map(encode_basestring_ascii, texts)))
     cells = [_column(t, style) for t in argument_types(schema)]
     values = ",".join(spec for spec, _ in cells)
     return Form('{"event":"print","values":[' + values + "]}\n", tuple(f for _, f in cells))
@@ -80,7 +75,7 @@ def _column(t: Type, style: Style) -> tuple[str, Converter]:
 def _dump(data: Any) -> str:
     import json
 
-    return json.dumps(data, separators=(",", ":")).replace(_DELETE, "\\u007f")
+    return json.dumps(data, separators=(",", ":"))
 
 
 def _object(row: Row, style: Style) -> dict[str, Any]:
