@@ -214,6 +214,8 @@ def test_a_variable_called_target_was_stronger(run):
         begin("return did not compile", "print(1); if (1) return; print(2);", "1\n"),
         begin("exclusive or did not compile", "print(1 ^^ 0, 1 ^^ 2, 0 ^^ 0, 1 ^^ 0 ^^ 1);",
               "1, 0, 0, 0\n"),
+        begin("names with and without parentheses",
+              "print(strcmp(execname, execname()), pid() == pid);", "0, 1\n"),
         begin("dangling else", "if (0) if (1) print(1); else print(2); print(3);", "3\n"),
         begin("precedence of C", "print(5&4==4, 1<2==1, 1|2^3&4, 8>>1+1);", "1, 1, 3, 2\n"),
         begin("maps without keys", "n = n + 1; print(n); delete n;", "1\n"),
@@ -303,7 +305,23 @@ def test_pointers_could_not_be_added_to(vm):
 def test_fields_of_fields_were_a_syntax_error(vm):
     text = "kprobe:vfs_read { m[1] = *regs; print((*regs).rdi, m[1].rsi); delete m[1]; }"
     event = {"probe": "kprobe:vfs_read", "args": [5, 6]}
-    assert vm(text, event) == "5, 6\n"
+    assert vm(text, event) == "0x5, 0x6\n"
+
+
+def test_arrays_had_no_elements(vm):
+    probe = "tracepoint:raw_syscalls/sys_enter"
+    event = {"probe": probe, "data": {"id": 1, "args": [10, 20, 30, 40, 50, 60]}}
+    assert vm(f"{probe} {{ print(data->args[1], data->args[2] / 2); }}", event) == ("20, 15\n")
+
+
+def test_strings_behind_pointers_were_numbers(vm):
+    """In print, in printf and in strcmp, a string of user space as one of the kernel."""
+    probe = "tracepoint:syscalls/sys_enter_openat"
+    event = {"probe": probe, "data": {"filename": "0x7f0000"}, "memory": {"0x7f0000": "/etc/x"}}
+    text = 'printf("%s %d\\n", data->filename, strcmp(data->filename, "/etc/x"));'
+    assert vm(f"{probe} {{ {text} print(data->filename); }}", event).split() == [
+        "/etc/x", "0", "/etc/x",
+    ]  # fmt: skip
 
 
 BAR = 32 * "█"
@@ -537,6 +555,9 @@ def no_value(call):
                "str() wants an address, and this is already a string"),
         faulty("unknown names", "print(nosuch);", 6, "unknown variable 'nosuch' in BEGIN"),
         faulty("unknown functions", "nosuch();", 0, "unknown function 'nosuch' in BEGIN"),
+        case("arg with a number", "kprobe:vfs_read { print(arg(0)); }",
+             "<script>:1:25: error: unknown variable 'arg' in kprobe\n"
+             "  hint: the arguments of a function are arg0, arg1, … (in kprobe probes)"),
         case("caller of a return", "kretprobe:vfs_read { print(caller); }",
              "<script>:1:28: error: unknown variable 'caller' in kretprobe\n"
              "  hint: caller exists in kprobe probes only"),
@@ -714,6 +735,14 @@ def test_records_of_two_cpus_changed_places(run, tmp_path):
 def test_profile_began_before_begin(run):
     done = run("profile:1000hz / !ready / { @early = count(); } BEGIN { ready = 1; }", "sleep 0.1")
     assert done.maps["@early"] == {}
+
+
+@live
+def test_aggregations_in_between(run):
+    done = run("interval:20ms { @ = count(); n = n + 1; print(@); clear(@); if (n == 3) exit(0); }")
+    shown = [int(line.removeprefix("@: ")) for line in done.lines if line]
+    # Without clear, the sum would be 1 + 2 + 3. Where we come late, a tick is cleared unseen.
+    assert 0 < sum(shown) <= 3
 
 
 @live
