@@ -191,3 +191,59 @@ def test_a_script_that_does_not_compile_says_why(monkeypatch):
     monkeypatch.setattr(checks.features, "config", dict)
     (finding,) = checks.findings()
     assert finding.detail.startswith("unknown provider 'foo'; there are kprobe, ")
+
+
+# What is attached and silent, refused or locked
+
+
+@kernel
+@pytest.mark.usefixtures("tracing")
+def test_a_probe_that_does_not_fire():
+    with pytest.raises(Missing) as caught:
+        checks._fires("tracepoint:syscalls/sys_enter_getppid", lambda: None)
+    assert str(caught.value) == (
+        "tracepoint:syscalls/sys_enter_getppid was attached, and did not fire"
+    )
+
+
+@kernel
+def test_a_limit_of_locked_memory(monkeypatch):
+    def refuse(*_):
+        raise KernelError(errno.EPERM, "cannot create the array map probe")
+
+    monkeypatch.setattr(checks, "Map", refuse)
+    monkeypatch.setattr(rights, "explain", lambda: "")
+    with pytest.raises(Missing, match=r"^RLIMIT_MEMLOCK is .*: raise it by `ulimit -l unlimited`$"):
+        checks._memory()
+    monkeypatch.setattr(rights, "explain", lambda: "this process lacks CAP_BPF")
+    with pytest.raises(KernelError):
+        checks._memory()
+
+
+def test_a_locked_kernel(monkeypatch):
+    monkeypatch.setattr(rights, "lockdown", lambda: "confidentiality")
+    with pytest.raises(Missing, match=r"^the kernel is locked down \(confidentiality\): "):
+        checks._restrictions()
+    monkeypatch.setattr(rights, "lockdown", lambda: "integrity")
+    monkeypatch.setattr(rights, "filtered", lambda: True)
+    monkeypatch.setattr(rights, "sysctls", lambda: {"kernel.kptr_restrict": "1"})
+    assert checks._restrictions() == "kernel.kptr_restrict=1, a seccomp filter, lockdown=integrity"
+
+
+@pytest.mark.parametrize(
+    ("needed", "lacking", "detail"),
+    [
+        ((), (), "all that tracing can take"),
+        ((), ("CAP_SYSLOG", "CAP_SYS_ADMIN"), "all but CAP_SYSLOG, CAP_SYS_ADMIN"),
+        (("CAP_PERFMON",), (), "this process lacks CAP_PERFMON, which root has"),
+    ],
+)
+def test_capabilities(monkeypatch, needed, lacking, detail):
+    monkeypatch.setattr(rights, "needed", lambda: needed)
+    monkeypatch.setattr(rights, "lacking", lambda: lacking)
+    monkeypatch.setattr(rights, "in_user_namespace", lambda: False)
+    try:
+        said = checks._capabilities()
+    except Missing as error:
+        said = str(error)
+    assert said == detail
