@@ -128,11 +128,11 @@ def main() -> int:
         glob, matched = pattern(names, options.count)
         cases = {
             "one function": script(spaced(names, 1)),
-            f"{options.count} functions": script(spaced(names, options.count)),
             f"{glob}, {matched} functions": script([glob]),
         }
         if features.kprobe_multi():
             cases[f"*, {len(target.functions())} functions"] = script(["*"])
+        cases[f"{options.count} functions"] = script(spaced(names, options.count))
         facts = describe()
         found = _measure(tracers, cases, options.rounds)
     except BenchmarkError as error:

@@ -7,7 +7,7 @@ from bisect import bisect_left
 
 from pybpf.errors import KernelError, TargetError
 from pybpf.kernel import features
-from pybpf.kernel.functions import blacklist, entries, located
+from pybpf.kernel.functions import blacklist, located
 from pybpf.script import KernelFunction, ProbeSpec, Provider
 from pybpf.suggest import did_you_mean
 from pybpf.target.target import Target
@@ -84,7 +84,7 @@ def explained(error: KernelError, probe: ProbeSpec, target: Target) -> KernelErr
 def _why_refused(place: KernelFunction, target: Target) -> str:
     """Return why the kernel finds a place that exists invalid."""
     try:
-        symbols = target.symbols
+        symbols, known = target.symbols, target.functions()
     except TargetError:
         return _REFUSED
     named = located([place.symbol], target, traceable=False)
@@ -95,7 +95,7 @@ def _why_refused(place: KernelFunction, target: Target) -> str:
     first, last = (symbols.addresses(name) for name in ("_sinittext", "_einittext"))
     if first and last and any(first[0] <= start < last[0] for start in starts):
         return "it is gone: it only served to start the kernel (__init)"
-    if named and entries() and not located([place.symbol], target, traceable=True):
+    if named and place.symbol.rpartition(":")[2] not in known:
         return "it was compiled without what tracing it takes (notrace)"
     return _REFUSED
 
