@@ -186,11 +186,13 @@ class Map(Fd):
 
     def clear(self) -> None:
         """Delete all entries; in an array, where that is impossible, write zeros over them."""
-        empty = bytes(self.value_size)
-        for key in list(self.keys()):
-            if self.map_type in {MapType.ARRAY, MapType.PERCPU_ARRAY}:
-                self.update(key, empty)
-            else:
+        if self.map_type in {MapType.ARRAY, MapType.PERCPU_ARRAY}:
+            empty = bytes(self.value_size)
+            for key, values in self.items():
+                if any(value != empty for value in values):
+                    self.update(key, empty)
+        else:
+            for key in list(self.keys()):
                 self.delete(key)
 
     def _key(self, key: bytes) -> bytes:

@@ -441,3 +441,23 @@ def test_ids_in_a_pid_namespace_are_asked_for_once():
     helpers = calls("kprobe:f / pid == 1 / { @[pid, kpid] = count(); }", on)
 
     assert helpers.count("get_ns_current_pid_tgid") == 1
+
+
+@pytest.mark.parametrize("name", [b"x" * 16, b"short\0junk"])
+def test_strings_are_read_to_where_they_lie_in_a_key(name):
+    text = (
+        f"{FIRST} {{ @[data->name, data->name, data->h] = count(); @b[1, data->name] = sum(2); }}"
+    )
+
+    entries = {
+        row.name: row.entries
+        for row in run_events(
+            compile_script(text, TARGET), TARGET, [event(data={"name": name, "h": 5})]
+        )
+        if isinstance(row, MapRow)
+    }
+
+    padded = name.partition(b"\0")[0].ljust(16, b"\0")
+    assert entries == {"@": (((padded, padded, 5), 1),), "@b": (((1, padded), 2),)}
+    loads = [i for i in compile_script(text, TARGET).probes[0].program.insns if i.src == 10]
+    assert not [i for i in loads if i.op.name.startswith("ldx")]

@@ -66,10 +66,13 @@ def run(objects_of, gone):
 
     style = Style(SymbolTable())
 
+    def plain_key(key, t):
+        found = jsonl.plain(key, t, style)
+        return tuple(map(str, found)) if isinstance(found, list) else found  # of a stack
+
     def plain(row):
         parts = [
-            [jsonl.plain(k, t, style) for k, t in zip(key, row.keys, strict=True)]
-            for key, _ in row.entries
+            [plain_key(k, t) for k, t in zip(key, row.keys, strict=True)] for key, _ in row.entries
         ]
         values = [jsonl.plain(value, row.value, style) for _, value in row.entries]
         keys = [part[0] if len(part) == 1 else tuple(part) for part in parts]

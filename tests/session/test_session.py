@@ -165,6 +165,18 @@ def test_a_profile_samples_all_cpus(run):
     assert set(run(script, command).maps["@"]) == set(online_cpus())
 
 
+def test_arrays_by_cpu_and_stack_count_what_a_hash_counts(run, hammer):
+    script = f"""{HAMMERED} {{
+        @cpus[cpu] = count(); @stacks[stack] = count(); @hash[stack, cpu, pid] = count();
+    }}"""
+    maps = run(script, hammer(2, 300)).maps
+    assert sum(maps["@cpus"].values()) == sum(maps["@hash"].values()) > 0
+    assert sum(maps["@stacks"].values()) == sum(maps["@hash"].values())
+    assert set(maps["@cpus"]) == {cpu for _, cpu, _ in maps["@hash"]}
+    assert set(maps["@stacks"]) == {stack for stack, _, _ in maps["@hash"]}
+    assert all(maps["@stacks"])
+
+
 def test_a_profile_of_one_cpu(run):
     from pybpf.kernel.maps import online_cpus
 
