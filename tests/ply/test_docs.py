@@ -15,7 +15,8 @@ import pytest
 ROOT = Path(__file__).parents[2]
 MANUALS = "tests/ply/test_manual.py", "tests/guest/test_manual.py"
 
-D, M, F = "tests/ply/test_defects.py::", "tests/ply/test_manual.py::", "tests/ply/test_formats.py::"
+D, M = "tests/ply/test_defects.py::", "tests/ply/test_manual.py::"
+L, V = "tests/ply/test_defects_language.py::", "tests/ply/test_defects_values.py::"
 G = "tests/guest/test_defects.py::"
 K = "tests/guest/test_kprobes.py::"
 LIVE, PLY = "tests/cli/test_run_live.py::", "tests/cli/test_ply.py::"
@@ -25,13 +26,13 @@ DIFFERENCES = {
     "`count`, `sum` and `quantize` lose": [
         f"{D}test_count_loses_no_update", "tests/guest/test_exact.py::test_aggregations_are_exact",
     ],
-    "`sum` of signed values": [f"{D}test_maps[sums were unsigned]"],
-    "`quantize` counts in 64 bits": [f"{D}test_buckets_counted_in_32_bits"],
+    "`sum` of signed values": [f"{V}test_maps[sums were unsigned]"],
+    "`quantize` counts in 64 bits": [f"{V}test_buckets_counted_in_32_bits"],
     "The labels of one histogram": [
-        f"{D}test_histograms[labels of another map]",
-        f"{D}test_histograms[labels of a map that comes later]",
+        f"{V}test_histograms[labels of another map]",
+        f"{V}test_histograms[labels of a map that comes later]",
     ],
-    "The suffix of 2^60": [f"{D}test_histograms[2 to the 60 was a Z]"],
+    "The suffix of 2^60": [f"{V}test_histograms[2 to the 60 was a Z]"],
     "A map holds 4096 entries": [
         f"{D}test_maps_held_1024_entries", f"{D}test_full_maps_lost_updates_in_silence",
     ],
@@ -44,15 +45,15 @@ DIFFERENCES = {
     ],
     "Records of all CPUs": [f"{D}test_records_of_two_cpus_changed_places"],
     "Maps are sorted by comparing": [
-        f"{D}test_maps[equal values sorted by difference]",
-        f"{D}test_maps[wide values sorted by difference]",
+        f"{V}test_maps[equal values sorted by difference]",
+        f"{V}test_maps[wide values sorted by difference]",
     ],
     "Strings of 8, 16": [
-        f"{D}test_words[strings of 8 bytes were dumped]",
-        f"{D}test_words[strings of 8 bytes ran on]",
+        f"{L}test_words[strings of 8 bytes were dumped]",
+        f"{L}test_words[strings of 8 bytes ran on]",
     ],
-    "Control characters": [f"{D}test_printf[control characters came through]"],
-    "`printf` checks": [f"{D}test_printf"],
+    "Control characters": [f"{V}test_printf[control characters came through]"],
+    "`printf` checks": [f"{V}test_printf"],
     "The stack of a thread": ["tests/output/test_values.py::test_a_stack_that_cannot_be_found"],
     "Bars of histograms": [
         "tests/cli/test_printer.py::test_histograms_are_drawn_with_what_there_is",
@@ -60,53 +61,53 @@ DIFFERENCES = {
     "`--format json`": [f"{LIVE}test_json_lines"],
     # Arithmetic
     "Signed division": [
-        f"{D}test_arithmetic", f"{D}test_negative_fields_of_tracepoints_were_positive",
+        f"{V}test_arithmetic", f"{V}test_negative_fields_of_tracepoints_were_positive",
     ],
-    "A decimal number": [f"{D}test_words[2147483648 was unsigned int]"],
-    "`-2147483648` is": [f"{D}test_words[minus 2147483648 is negative]"],
-    "`&&` and `||`": [f"{D}test_logic_evaluated_both_sides"],
-    "`^^` works": [f"{D}test_grammar[exclusive or did not compile]"],
+    "A decimal number": [f"{L}test_words[2147483648 was unsigned int]"],
+    "`-2147483648` is": [f"{L}test_words[minus 2147483648 is negative]"],
+    "`&&` and `||`": [f"{L}test_logic_evaluated_both_sides"],
+    "`^^` works": [f"{L}test_grammar[exclusive or did not compile]"],
     # Language
-    "`return` works": [f"{D}test_grammar[return did not compile]"],
+    "`return` works": [f"{L}test_grammar[return did not compile]"],
     "`$target`, `$1` and": [
-        f"{D}test_the_environment_was_of_type_void", f"{D}test_target_could_not_be_compared",
-        f"{D}test_a_variable_called_target_was_stronger",
+        f"{L}test_the_environment_was_of_type_void", f"{L}test_target_could_not_be_compared",
+        f"{L}test_a_variable_called_target_was_stronger",
         f"{D}test_what_stood_behind_the_script_was_ignored",
     ],
-    "Numbers beyond 64 bits": [f"{D}test_words"],
+    "Numbers beyond 64 bits": [f"{L}test_words"],
     "`_1` is a name": [
-        f"{D}test_words[underscore is a name]", f"{D}test_words[suffixes were errors]",
-        f"{D}test_words[characters were unknown]", f"{D}test_words[neighbouring strings]",
+        f"{L}test_words[underscore is a name]", f"{L}test_words[suffixes were errors]",
+        f"{L}test_words[characters were unknown]", f"{L}test_words[neighbouring strings]",
     ],
-    "A probe specification ends": [f"{D}test_probe_specifications"],
+    "A probe specification ends": [f"{L}test_probe_specifications"],
     "The last `;`": [
-        f"{D}test_grammar[last semicolon missing]", f"{D}test_grammar[empty statements]",
-        f"{D}test_grammar[missing body]", f"{D}test_probes_that_do_nothing_did_not_load",
+        f"{L}test_grammar[last semicolon missing]", f"{L}test_grammar[empty statements]",
+        f"{L}test_grammar[missing body]", f"{D}test_probes_that_do_nothing_did_not_load",
     ],
     "Maps may stand without keys": [
-        f"{D}test_grammar[maps without keys]", f"{D}test_grammar[aggregations without keys]",
+        f"{L}test_grammar[maps without keys]", f"{L}test_grammar[aggregations without keys]",
     ],
-    "`m[1] = m[1] + 1`": [f"{D}test_maps[m = m + 1 alone had no type]"],
+    "`m[1] = m[1] + 1`": [f"{V}test_maps[m = m + 1 alone had no type]"],
     "Keys are checked": [
-        f"{D}test_maps[keys of other types]", f"{D}test_maps[another number of keys]",
-        f"{D}test_maps[keys were cut short]", f"{D}test_maps[keys were not widened]",
+        f"{V}test_maps[keys of other types]", f"{V}test_maps[another number of keys]",
+        f"{V}test_maps[keys were cut short]", f"{V}test_maps[keys were not widened]",
     ],
-    "`strcmp` compares": [f"{D}test_maps[strcmp compared the shorter length]"],
+    "`strcmp` compares": [f"{V}test_maps[strcmp compared the shorter length]"],
     "Fields chain": [
-        f"{D}test_fields_of_fields_were_a_syntax_error", f"{D}test_arrays_had_no_elements",
+        f"{V}test_fields_of_fields_were_a_syntax_error", f"{V}test_arrays_had_no_elements",
     ],
     "Pointers can be added to": [
-        f"{D}test_pointers_could_not_be_added_to", f"{K}test_an_argument_is_kept_for_the_return",
+        f"{V}test_pointers_could_not_be_added_to", f"{K}test_an_argument_is_kept_for_the_return",
     ],
-    "A `char *` field": [f"{D}test_strings_behind_pointers_were_numbers"],
-    "There is no `stdbuf`": [f"{D}test_crashes[stdbuf]", f"{D}test_crashes[bwrite]"],
-    "`clear`, `print` and the like": [f"{D}test_crashes[print as a value]"],
+    "A `char *` field": [f"{V}test_strings_behind_pointers_were_numbers"],
+    "There is no `stdbuf`": [f"{V}test_crashes[stdbuf]", f"{V}test_crashes[bwrite]"],
+    "`clear`, `print` and the like": [f"{V}test_crashes[print as a value]"],
     "Words of C and bpftrace": [
-        f"{D}test_grammar[loops]", f"{D}test_grammar[assignment of sums]",
+        f"{L}test_grammar[loops]", f"{L}test_grammar[assignment of sums]",
         "tests/compiler/test_infer_errors.py::test_words_of_bpftrace",
     ],
     "All errors of types": [
-        "tests/compiler/test_infer_errors.py::test_errors[together]", f"{D}test_crashes",
+        "tests/compiler/test_infer_errors.py::test_errors[together]", f"{V}test_crashes",
     ],
     # Probes
     "The fourth argument": [
@@ -116,9 +117,9 @@ DIFFERENCES = {
         f"{D}test_interval_after_tracepoint_fires", f"{G}test_interval_after_kprobe_fires",
     ],
     "`interval:0`, `profile:0hz`": [
-        f"{D}test_probe_specifications[interval of 0 never fired]",
-        f"{D}test_probe_specifications[profile of 0 never fired]",
-        f"{D}test_probe_specifications[profile of a CPU too many]",
+        f"{L}test_probe_specifications[interval of 0 never fired]",
+        f"{L}test_probe_specifications[profile of 0 never fired]",
+        f"{L}test_probe_specifications[profile of a CPU too many]",
     ],
     "`profile` starts after": [f"{D}test_profile_began_before_begin"],
     "`tracepoint` takes patterns": [f"{M}test_all_system_calls"],
@@ -156,7 +157,7 @@ DIFFERENCES = {
         f"{D}test_the_command_of_a_faulty_script_stayed",
         f"{D}test_the_command_outlived_the_script",
     ],
-    "The command of `-c` runs": [f"{D}test_target_could_not_be_compared"],
+    "The command of `-c` runs": [f"{L}test_target_could_not_be_compared"],
     "Where the kernel refuses": [f"{LIVE}test_a_program_that_the_kernel_refuses_is_five_lines"],
     "No error is a number": ["tests/cli/test_ply_messages.py::test_messages"],
     "Scripts compile for other": [
