@@ -103,15 +103,42 @@ def test_strings_behind_pointers_were_numbers(vm):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("field", ["text", "tail"], ids=["__data_loc", "__rel_loc"])
-def test_relative_dynamic_fields_were_unknown(field):
+STRINGS = {
+    "char[16]": ("name", b"string"),
+    "__data_loc": ("text", b"string"),
+    "__rel_loc": ("tail", b"string"),
+    "char *": ("kernel_text", tracepoints.KERNEL_TEXT),
+    "char __user *": ("user_text", tracepoints.USER_TEXT),
+}
+
+
+@pytest.mark.parametrize(("field", "value"), STRINGS.values(), ids=STRINGS)
+def test_strings_took_ceremony(field, value):
+    """Printed, compared and as keys they are strings, however the kernel declares them."""
+    target = tracepoints.target()
+    memory = dict.fromkeys([tracepoints.KERNEL_TEXT, tracepoints.USER_TEXT], b"string\0")
+    event = RecordedEvent(tracepoints.FIRST, data={field: value}, memory=memory)
+    script = compile_script(
+        f"""{tracepoints.FIRST}
+        / !strcmp(data->{field}, "string") && strcmp(data->{field}, "s") / {{
+            printf("%s %v\\n", data->{field}, data->{field});
+            print(data->{field});
+            @[data->{field}, 1] = count();
+        }}""",
+        target,
+    )
+    rows = run_events(script, target, [event])
+    text = "".join(render(row, target.symbols) for row in rows)
+    assert text.split() == ["string"] * 3 + ["@:", "{", "string", ",", "1", "}:", "1"]
+
+
+@pytest.mark.parametrize("field", ["text", "tail"])
+def test_dynamic_fields_had_one_kind_only(field):
     target = tracepoints.target()
     event = RecordedEvent(tracepoints.FIRST, data={field: b"dynamic"})
-    script = compile_script(
-        f'{tracepoints.FIRST} {{ printf("%s %s", data->{field}, dyn(data->{field}, 4)); }}', target
-    )
-    (row,) = run_events(script, target, [event])
-    assert render(row, target.symbols) == "dynamic dyn"
+    text = f'{tracepoints.FIRST} {{ printf("%s", dyn(data->{field}, 4)); }}'
+    (row,) = run_events(compile_script(text, target), target, [event])
+    assert render(row, target.symbols) == "dyn"
 
 
 BAR = 32 * "█"
