@@ -44,7 +44,7 @@ class Options:
     """
 
     map_entries: int = 4096
-    buffer_size: int = 1 << 22
+    buffer_size: int = 1 << 23
     stacks: int = 4096
     stack_depth: int = 32
     cgroup: str | None = None

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from pybpf.events.blocks import BlockReader
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_BUFFER = 1 << 22
+_BUFFER = 1 << 23
 # How long programs that were running when they were detached may take for their records.
 _PATIENCE = 1.0
 # A reader that keeps up is woken for nearly every record, which costs the traced process more than
 # the record does. So once busy, look no more often than this, as long as there is room: seconds for
-# each byte of the buffer, which makes a millisecond for one of 4M.
-_PAUSE = 0.25e-9
+# each byte of the buffer, which makes a millisecond for one of 8M.
+_PAUSE = 0.125e-9
 _ROOMY = 8
 # Fewer bytes than that are not worth a block.
 _FEW = 256

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pybpf.target.target import Target
 
 _DEFAULT_MAP = 4096
-_DEFAULT_BUFFER = 1 << 22
+_DEFAULT_BUFFER = 1 << 23
 _DEFAULT_PROBES = 1000
 _PAGE = 4096
 
@@ -52,7 +52,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--buffer", type=_buffer, default=_DEFAULT_BUFFER, metavar="SIZE",
-        help="room for records, such as 64K or 16M (4M)",
+        help="room for records, such as 64K or 16M (8M)",
     )  # fmt: skip
     add(
         "--cgroup", metavar="PATH",
