@@ -15,6 +15,13 @@ MINE = f'{GETPPID} / pid == $target && !strcmp(comm, "python3") /'
 LOOP = "python3 -I -S -c 'import os\nfor _ in range(1000): os.getppid()'"
 
 
+def assert_all_counted(said):
+    """Linux 7 skips events while another program runs on that CPU; a warning tells how many."""
+    counted = int(re.search(r"^\{ python3 +\}: (\d+)$", said.out, re.MULTILINE)[1])
+    skipped = re.fullmatch(r"(?:warning: (\d+) events came while .*\n)?", said.err)
+    assert counted <= 1000 <= counted + int(skipped[1] or 0)
+
+
 def test_there_is_nothing_to_write_to_nor_a_compiler(container):
     said = container(
         "sh",
@@ -47,7 +54,8 @@ def test_the_command_has_the_number_that_the_script_sees(pybpf):
 
 def test_events_of_the_command_are_counted_exactly(pybpf):
     said = pybpf("-c", LOOP, f"{MINE} {{ @[comm] = count(); }}")
-    assert (said.status, said.out, said.err) == (0, "\n@:\n{ python3         }: 1000\n", "")
+    assert said.status == 0
+    assert_all_counted(said)
 
 
 @pytest.fixture
@@ -71,9 +79,9 @@ def test_only_the_own_cgroup_is_traced(pybpf, outside, group):
         pytest.skip("no cgroup2 is mounted where we may make one")
     script = f"{GETPPID} {{ @[comm] = count(); }}"
     said = pybpf("--cgroup", "self", "-c", LOOP, script)
-    assert (said.status, said.err) == (0, "")
+    assert said.status == 0
     assert re.findall(r"(\S+) +}", said.out) == ["sh", "python3"]
-    assert said.out.endswith(": 1000\n")
+    assert_all_counted(said)
     assert f"{{ {outside}" in pybpf("-c", LOOP, script).out
 
 
@@ -101,7 +109,8 @@ def test_tracepoints_take_a_tracefs_to_read(pybpf):
     )
     if "perf_event_paranoid" in said.err:
         pytest.skip(said.err)
-    assert (said.status, said.out, said.err) == (0, "\n@:\n{ python3         }: 1000\n", "")
+    assert said.status == 0
+    assert_all_counted(said)
 
 
 @pytest.mark.parametrize(
