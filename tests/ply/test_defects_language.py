@@ -127,10 +127,7 @@ def test_probe_specifications(vm, script, text):
 @pytest.mark.parametrize("name", ["ftrace/print", "ftrace/bprint", "ftrace/function",
                                   "ftrace/funcgraph_entry", "ftrace/raw_data"])  # fmt: skip
 def test_arrays_of_no_length_divided_by_zero(vm, name):
-    assert vm(f"tracepoint:{name} {{ @[1] = count(); print(*data); }}") in (
-        "",
-        f"<script>:1:1: error: unknown tracepoint '{name}'",
-    )
+    assert vm(f"tracepoint:{name} {{ @[1] = count(); print(*data); }}") == ""
 
 
 # --- the environment ------------------------------------------------------------------------------
