@@ -4,7 +4,7 @@
 # make test-kernels   run the tests that need a kernel in Debian kernels under QEMU
 # make bench          measure, beside bpftrace where there is one (ARGS="--quick cost" for a part)
 # make lists          write the modules on disk into setup.py and meson.build
-# make clean          remove what the others made, but for the unpacked kernels
+# make clean          remove what the others made, but for the unpacked kernels and Debian
 
 # The first of these that runs and is new enough: a python3 may be older, a shim may lead nowhere.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 /usr/bin/python3; do \

@@ -69,6 +69,15 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True)
+class Element:
+    """``object[index]``, where the object is no map: part of an array, or of what a pointer has."""
+
+    object: Expr
+    index: Expr
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Unary:
     """A prefix operator: ``* - ~ !``."""
 
@@ -88,7 +97,7 @@ class Binary:
     span: Span = field(compare=False, repr=False)
 
 
-Expr = Number | String | Name | Call | Index | Member | Unary | Binary
+Expr = Number | String | Name | Call | Index | Member | Element | Unary | Binary
 
 
 def chain(expr: Binary) -> tuple[Expr, list[Binary]]:
@@ -113,6 +122,8 @@ def operands(expr: Expr) -> list[Expr]:
             return list(items)
         case Member(object=inner) | Unary(operand=inner):
             return [inner]
+        case Element(object=inner, index=index):
+            return [inner, index]
         case Binary():
             first, links = chain(expr)
             return [first, *(link.right for link in links)]

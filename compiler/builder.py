@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
+from typing import TypeVar, cast
+
 from pybpf.compiler import ir
+from pybpf.compiler.operands import successors
 from pybpf.errors import Diagnostic, SourceError
 from pybpf.source import Span
 
@@ -14,17 +18,26 @@ takes seven operations and leaves it a branch to come back to, of which it remem
 BPF_COMPLEXITY_LIMIT_JMP_SEQ).
 """
 
+_T = TypeVar("_T")
+
 
 class Builder:
     """The function under construction. ``span`` is what new instructions are said to come from.
 
     Blocks must be started in topological order; every block ends with goto, branch or leave.
     ``leave`` goes to the one block that exits the program. Raises SourceError, with ``place`` as
-    that of the fault, where the function grows beyond MOST_OPERATIONS.
+    that of the fault, where the function grows beyond MOST_OPERATIONS. ``pid_namespace`` is the
+    target's.
     """
 
-    def __init__(self, name: str, place: Span | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        place: Span | None = None,
+        pid_namespace: tuple[int, int] | None = None,
+    ) -> None:
         self.name = name
+        self.pid_namespace = pid_namespace
         self.span: Span | None = None
         self._place = place
         self._added = 0
@@ -35,6 +48,12 @@ class Builder:
         self._label: ir.Label | None = ir.Label("entry")
         self._instrs: list[ir.Instr] = []
         self._leave = ir.Label("leave")
+        # Blocks are numbered as they begin. A set of blocks is a bit mask: those that every way
+        # leads through, to the block under construction and to the labels that jumps go to.
+        self._block = 0
+        self._through = 1
+        self._ways: dict[ir.Label, int] = {}
+        self._made: dict[Hashable, tuple[int, object]] = {}
 
     def register(self) -> ir.VReg:
         """Return a fresh virtual register."""
@@ -117,6 +136,17 @@ class Builder:
         if self._label is not None:
             self.goto(label)
         self._label = label
+        self._begin(self._ways.get(label, 0))
+
+    def once(self, what: Hashable, make: Callable[[], _T]) -> _T:
+        """Return what ``make`` returned earlier, if every way here leads through where it did."""
+        if what in self._made:
+            block, made = self._made[what]
+            if self._through >> block & 1:
+                return cast("_T", made)
+        result = make()
+        self._made[what] = self._block, result
+        return result
 
     def goto(self, label: ir.Label) -> None:
         """End the block with a jump."""
@@ -154,4 +184,11 @@ class Builder:
         # What follows a return is unreachable; it still gets a block, which optimize removes.
         label = self._label if self._label is not None else self.label("dead")
         self._blocks.append(ir.Block(label, tuple(self._instrs), terminator, self.span))
+        for target in successors(terminator):
+            self._ways[target] = self._ways.get(target, -1) & self._through
         self._label, self._instrs = None, []
+        self._begin(0)
+
+    def _begin(self, through: int) -> None:
+        self._block += 1
+        self._through = through | 1 << self._block

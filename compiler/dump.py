@@ -37,7 +37,8 @@ def dump(source: Source, target: Target, stage: str, options: Options | None = N
             return _programs(source, target, options or Options())
         parts = []
         for index, probe in enumerate(typed.probes):
-            function = lower(typed, probe, target.features, target.arch.byteorder)
+            narrow = options is not None and options.cgroup is not None
+            function = lower(typed, probe, target, cgroup=narrow)
             if stage == "ir":
                 parts.append(dump_function(function))
                 continue

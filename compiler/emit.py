@@ -102,6 +102,7 @@ def emit(
         prog_type,
         expected_attach_type,
         lines=tuple(_lines(code.spans)),
+        spans=tuple(code.spans),
     )
 
 

@@ -94,6 +94,9 @@ def infer(scope: Scope, expr: ast.Expr) -> tast.Expr:
             return entry(scope.maps.uses[expr.name.name], keys, expr.span)
         case ast.Member(object=inner):
             return member(scope, infer(scope, inner), expr)
+        case ast.Element(object=inner, index=index):
+            base, position = each((inner, index), lambda e: infer(scope, e))
+            return operators.element(base, position, expr.span)
         case ast.Unary(op=op, operand=inner):
             return operators.unary(op, infer(scope, inner), expr.span)
         case ast.Binary():

@@ -1,7 +1,8 @@
 """Shell patterns with ksh's extended forms: a pattern and names in, the names it matches out.
 
 ``*  ?  [abc]  [!abc]`` and ``?(a|b)  *(a|b)  +(a|b)  @(a|b)  !(a|b)``. What is not closed stands
-for itself, and so do groups that nest too deeply to be meant.
+for itself, and so do groups that nest too deeply to be meant. (bash 5.2 forgets that a group behind
+a ``*`` may match nothing: ``*@(|x)`` is not ``*`` to it. Here it is, as in ksh93 and mksh.)
 
 A pattern becomes a regular expression, which goes through a kernel's 100,000 functions in no time.
 Repetition and negation are too much for it: they may take time without end, or mean something

@@ -125,7 +125,7 @@ def _resolve(probe: ast.Probe, target: Target, faults: _Faults) -> list[_Group]:
         )
         return []
     try:
-        specs = row.resolve(where, span, target)
+        specs = [replace(spec, span=span) for spec in row.resolve(where, span, target)]
     except Refused as refused:
         # What cannot be read of the target is the same for every clause: it is said once.
         said = {d.message for d in faults.found if isinstance(refused.__cause__, TargetError)}
@@ -163,6 +163,8 @@ def _walk(root: object) -> Iterator[object]:
                 stack.extend(reversed(operands))
             case ast.Member(object=inner) | ast.Unary(operand=inner):
                 stack.append(inner)
+            case ast.Element(object=inner, index=position):
+                stack.extend((position, inner))
             case ast.Binary(left=left, right=right):
                 stack.extend((right, left))
             case _:

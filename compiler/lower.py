@@ -8,23 +8,40 @@ from __future__ import annotations
 
 from pybpf.compiler import ir, tast
 from pybpf.compiler.builder import Builder
-from pybpf.compiler.constants import constant_key
+from pybpf.compiler.constants import place_of
 from pybpf.compiler.lowering.memory import into, key_of
 from pybpf.compiler.lowering.state import Lowering
 from pybpf.compiler.lowering.values import branch, scalar
-from pybpf.compiler.runtime import ANY, ZERO, count_failure, reserve, submit
-from pybpf.isa.insn import ByteOrder
-from pybpf.script import MapRole
+from pybpf.compiler.runtime import (
+    ANY,
+    ZERO,
+    count_failure,
+    count_if_negative,
+    leave_unless_in_cgroup,
+    reserve,
+    submit,
+    word,
+)
+from pybpf.script import STACK_ERRORS, MapRole, Provider
+from pybpf.target.target import Target
 from pybpf.types import Int, size_of, strip
+
+_WITHOUT_TASK = frozenset({Provider.BEGIN, Provider.END, Provider.INTERVAL})
+"""Probes that are not about the task they interrupt."""
 
 
 def lower(
-    script: tast.TypedScript, probe: tast.Probe, features: frozenset[str], byteorder: ByteOrder
+    script: tast.TypedScript, probe: tast.Probe, target: Target, *, cgroup: bool = False
 ) -> ir.Function:
-    """Return the code of one probe; raises SourceError where that is too long for a program."""
+    """Return the code of one probe; raises SourceError where that is too long for a program.
+
+    ``cgroup``: what happens to tasks outside the run's cgroup is ignored.
+    """
     spec = probe.specs[0]
-    b = Builder(str(spec.spec), probe.span)
-    state = Lowering(b, script, features, byteorder)
+    b = Builder(str(spec.spec), probe.span, target.pid_namespace)
+    state = Lowering(b, script, target.features, target.arch.byteorder)
+    if cgroup and spec.provider not in _WITHOUT_TASK:
+        leave_unless_in_cgroup(b)
     if probe.predicate is not None:
         b.span = probe.predicate.span
         body = b.label("body")
@@ -52,6 +69,7 @@ def _statement(state: Lowering, stmt: tast.Stmt) -> None:
         case tast.Delete():
             key = key_of(state, stmt.map, stmt.keys)
             b.call_void("bpf_map_delete_elem", ir.MapRef(stmt.map), key)
+            state.changes(stmt.map)
         case tast.Assign():
             _assign(state, stmt)
         case tast.Aggregate():
@@ -89,18 +107,13 @@ def _assign(state: Lowering, stmt: tast.Assign) -> None:
     into(state, stmt.value, slot, 0, size, clean=True)
     key = key_of(state, stmt.map, stmt.keys)
     b.comment(f"{stmt.map}[…] = …")
-    _update(state, stmt.map, key, slot)
-
-
-def _update(state: Lowering, name: str, key: ir.SlotRef, value: ir.Argument) -> None:
-    """Set an entry, and count it where the map refuses."""
-    b = state.builder
-    result = b.call("bpf_map_update_elem", ir.MapRef(name), key, value, ANY)
+    result = b.call("bpf_map_update_elem", ir.MapRef(stmt.map), key, slot, ANY)
+    state.changes(stmt.map)
     full, done = b.label("full"), b.label("stored")
     # Before Linux 6.4 map operations return an int: the upper half of r0 is not its sign.
     b.branch(ir.Cmp.SLT, result, 0, full, done, width=32)
     b.start(full)
-    count_failure(b, state.failures(name))
+    count_failure(b, state.failures(stmt.map))
     b.start(done)
 
 
@@ -128,10 +141,20 @@ def _aggregate(state: Lowering, stmt: tast.Aggregate) -> None:
     b.store(entry, 0, 8, b.bin(ir.BinOp.ADD, b.load(entry, 0, 8), amount))
     b.goto(done)
     b.start(missing)
+    first = _first(state, amount)
+    result = b.call("bpf_map_update_elem", ir.MapRef(stmt.map), key, first, ANY)
+    count_if_negative(b, state.failures(stmt.map), result)
+    b.start(done)
+
+
+def _first(state: Lowering, amount: ir.Operand) -> ir.Argument:
+    """Return the address of the value that an entry begins with; there is a 1 in a map already."""
+    b = state.builder
+    if amount == 1:
+        return word(b, state.one)
     slot = ir.SlotRef(b.slot(8))
     b.store(slot, 0, 8, amount)
-    _update(state, stmt.map, key, slot)
-    b.start(done)
+    return slot
 
 
 def _quantize(
@@ -166,11 +189,14 @@ def _aggregate_element(
 ) -> None:
     """Change an element of an array; every element is there, which only the verifier doubts."""
     b = state.builder
-    key = constant_key(decl, stmt.keys, state.byteorder)
-    assert key is not None, "all keys of the map are constants"
+    place = place_of(decl, stmt.keys, state.byteorder)
+    assert place is not None, "the map is an array"
     b.comment(f"{stmt.map}[…] = {stmt.role}(…)")
     index = ir.SlotRef(b.slot(4))
-    b.store(index, 0, 4, decl.constants.index(key))
+    number: ir.Operand = decl.constants.index(place.constant)
+    if place.stack:
+        number = b.bin(ir.BinOp.ADD, scalar(state, place.stack), STACK_ERRORS, 32)
+    b.store(index, 0, 4, number)
     entry = b.call("bpf_map_lookup_elem", ir.MapRef(stmt.map), index)
     found, done = b.label("found"), b.label("counted")
     b.branch(ir.Cmp.EQ, entry, 0, done, found)
@@ -209,11 +235,10 @@ def _bucket(state: Lowering, value: ir.Operand, expr: tast.Expr) -> ir.VReg:
         b.start(positive)
     step = bits // 2
     while step:
-        high = b.bin(ir.BinOp.RSH, v, step)
         large, small = b.label("large"), b.label("small")
-        b.branch(ir.Cmp.NE, high, 0, large, small)
+        b.branch(ir.Cmp.GT, v, (1 << step) - 1, large, small)
         b.start(large)
-        b.copy(high, v)
+        b.copy(b.bin(ir.BinOp.RSH, v, step), v)
         b.copy(b.bin(ir.BinOp.ADD, bucket, step), bucket)
         b.start(small)
         step //= 2

@@ -22,17 +22,20 @@ def member(scope: Scope, base: tast.Expr, expr: ast.Member) -> tast.Expr:
     found = _field(struct, expr.name)
     if expr.arrow:
         return behind(base, found.offset, found.type, expr.span)
+    return part(base, found.offset, found.type, expr.span)
+
+
+def part(base: tast.Expr, offset: int, t: Type, span: Span) -> tast.Expr:
+    """Return what lies ``offset`` bytes into a struct or an array."""
     match base:
         case tast.CtxField():
-            return tast.CtxField(base.offset + found.offset, found.type, expr.span)
+            return tast.CtxField(base.offset + offset, t, span)
         case tast.Deref():
-            return tast.Deref(
-                base.address, base.offset + found.offset, base.space, found.type, expr.span
-            )
+            return tast.Deref(base.address, base.offset + offset, base.space, t, span)
         case tast.Select():
-            return tast.Select(base.object, base.offset + found.offset, found.type, expr.span)
+            return tast.Select(base.object, base.offset + offset, t, span)
         case _:
-            return tast.Select(base, found.offset, found.type, expr.span)
+            return tast.Select(base, offset, t, span)
 
 
 def behind(pointer: tast.Expr, offset: int, t: Type, span: Span) -> tast.Expr:

@@ -126,6 +126,8 @@ def unknown(scope: Scope, name: ast.Name, kind: str) -> Refused:
     field = "arg" if ARGUMENT.fullmatch(name.name) else name.name
     if owners := [str(row.provider) for row in PROVIDERS if field in row.fields]:
         where = f"{name.name} exists in {' and '.join(owners)} probes only"
+        if name.name == field == "arg":
+            where = "the arguments of a function are arg0, arg1, … (in kprobe probes)"
         return fault(name.span, f"unknown variable '{name.name}' in {provider}", where)
     message = f"unknown {kind} '{name.name}' in {provider}"
     if advice := foreign_name(name.name):

@@ -13,10 +13,10 @@ from pybpf.compiler.convert import (
     number_hints,
     promote,
 )
-from pybpf.compiler.members import behind
+from pybpf.compiler.members import behind, part
 from pybpf.compiler.scope import fault
 from pybpf.source import Span
-from pybpf.types import LONG, ULONG, Int, Ptr, size_of, strip
+from pybpf.types import LONG, ULONG, Array, Int, Ptr, size_of, strip
 
 _COMPARISONS = frozenset({"==", "!=", "<", ">", "<=", ">="})
 _LOGICAL = frozenset({"&&", "||", "^^"})
@@ -47,6 +47,27 @@ def unary(op: str, operand: tast.Expr, span: Span) -> tast.Expr:
         return tast.Const(number.wrap(result), number, span)
     node = tast.Negate if op == "-" else tast.Invert
     return node(convert(operand, number), number, span)
+
+
+def element(base: tast.Expr, index: tast.Expr, span: Span) -> tast.Expr:
+    """Type ``base[index]``: what a pointer + index leads to, or the element of an array.
+
+    Which one of an array has to be known, as the kernel wants to know what a program reads.
+    """
+    t = strip(base.type)
+    if isinstance(t, Ptr) and size_of(t.to):
+        address = _pointer_arithmetic("+", base, _number(index, "[]"), span)
+        assert address is not None, "a pointer and a number"
+        return behind(address, 0, t.to, span)
+    if not isinstance(t, Array):
+        hint = ["use mem() or str() to read at an address"] if is_scalar(t) else []
+        message = f"[] wants an array or a pointer to a known type, not '{base.type}'"
+        raise fault(base.span, message, *hint)
+    if not isinstance(index, tast.Const):
+        raise fault(index.span, "an array is indexed by a literal number, such as [1]")
+    if not 0 <= index.value < t.count:
+        raise fault(index.span, f"'{base.type}' has no element {index.value}")
+    return part(base, index.value * size_of(t.element), t.element, span)
 
 
 def binary(node: ast.Binary, left: tast.Expr, right: tast.Expr) -> tast.Expr:

@@ -19,6 +19,7 @@ from pybpf.compiler.ast import (
     Block,
     Call,
     Delete,
+    Element,
     Expr,
     ExprStmt,
     If,
@@ -204,7 +205,7 @@ class _Parser(Cursor):
         return self.expect(";", "", *hints).span
 
     # expression : operand (INFIX operand)*
-    # operand    : PREFIX* (named | literal | '(' expression ')') member*
+    # operand    : PREFIX* (named | literal | '(' expression ')') part*
     def _expression(self) -> Expr:
         expr = self._operators()
         self._check_depth(expr)
@@ -220,14 +221,15 @@ class _Parser(Cursor):
                 pending.append(_Pending(self.next(), _PREFIX_LEVEL))
                 continue
             named = self.token.kind in {Kind.NAME, Kind.AGGREGATION}
-            expr = self._members(self._named() if named else self._literal())
+            expr = self._parts(self._named() if named else self._literal())
             while (level := self._infix_level()) == 0:
                 expr = _apply(pending, expr, 0)
                 if not pending:
                     return expr
                 opening = pending.pop().token
                 closing = self.close(opening, ")", "an operator or ')'")
-                expr = self._members(replace(expr, span=opening.span.to(closing.span)))
+                whole = replace(expr, span=opening.span.to(closing.span))
+                expr = self._parts(whole, elements=True)
             expr = _apply(pending, expr, level)
             pending.append(_Pending(self.next(), level, expr))
 
@@ -243,16 +245,17 @@ class _Parser(Cursor):
                 return 0
         return LEVELS.get(token.text, 0)
 
-    # member : ('.' | '->') NAME         (a field may be called `if` or `END`)
-    def _members(self, expr: Expr) -> Expr:
-        while self.token.text in {".", "->"}:
-            dot = self.next()
-            field = self.token
-            if not field.text.isidentifier():
-                raise self.unexpected("the name of a field")
-            self.next()
-            name = Name(field.text, field.span)
-            expr = Member(expr, name, dot.text == "->", expr.span.to(field.span))
+    # part : ('.' | '->') NAME           (a field may be called `if` or `END`)
+    #      | '[' expression ']'          (not of what might be meant as a map)
+    def _parts(self, expr: Expr, *, elements: bool = False) -> Expr:
+        while True:
+            if self.token.text in {".", "->"}:
+                expr = self._member(expr)
+                elements = True
+            elif self.token.text == "[" and elements:
+                expr = self._element(expr)
+            else:
+                break
         if self.token.text == "[":
             several = isinstance(expr, Index)
             hint = "keys are separated by commas: m[a, b]" if several else _NO_ELEMENTS
@@ -260,6 +263,22 @@ class _Parser(Cursor):
         if self.token.text == "(":
             raise self.unexpected("an operator", "only a name can be called")
         return expr
+
+    def _member(self, expr: Expr) -> Member:
+        dot = self.next()
+        field = self.token
+        if not field.text.isidentifier():
+            raise self.unexpected("the name of a field")
+        self.next()
+        name = Name(field.text, field.span)
+        return Member(expr, name, dot.text == "->", expr.span.to(field.span))
+
+    def _element(self, expr: Expr) -> Element:
+        opening = self.token
+        items, closing = self._list("]")
+        if len(items) != 1:
+            raise fault(opening.span.to(closing.span), "an element has one number: data->args[1]")
+        return Element(expr, items[0], expr.span.to(closing.span))
 
     # literal : NUMBER | STRING+ | PARAMETER
     def _literal(self) -> Expr:
@@ -346,7 +365,7 @@ class _Parser(Cursor):
             raise self.unexpected("'/' or '{'", hint)
 
 
-_NO_ELEMENTS = "only a map has elements: m[key]"
+_NO_ELEMENTS = "maps and arrays have elements: m[key], data->args[1]"
 _NO_PREFIX = {
     "&": "'&' takes two operands: there are no addresses to take",
     "+": "'+' takes two operands",

@@ -15,10 +15,18 @@ from pybpf.compiler.lowering.state import failure_index
 from pybpf.compiler.parser import parse_text
 from pybpf.compiler.providers import row_of
 from pybpf.compiler.registers import reads_traced_only
-from pybpf.compiler.runtime import EVENTS, LOST, ZERO
+from pybpf.compiler.runtime import CGROUP, EVENTS, LOST, ZERO
 from pybpf.dataclass import dataclass, replace
 from pybpf.isa.abi import MapType
-from pybpf.script import CompiledScript, MapRole, MapSpec, ProbeSpec, Provider
+from pybpf.script import (
+    STACK_ERRORS,
+    CompiledScript,
+    Filled,
+    MapRole,
+    MapSpec,
+    ProbeSpec,
+    Provider,
+)
 from pybpf.source import Source
 from pybpf.target.features import RINGBUF
 from pybpf.target.target import Target
@@ -30,12 +38,16 @@ SCRATCH = ".scratch"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Sizes that a user may set: entries of each map, bytes of the ring buffer, stacks kept."""
+    """Sizes that a user may set: entries of each map, bytes of the ring buffer, stacks kept.
+
+    ``cgroup`` is the one whose tasks alone are traced: a directory, or ``self``; None for all.
+    """
 
     map_entries: int = 4096
-    buffer_size: int = 1 << 20
+    buffer_size: int = 1 << 23
     stacks: int = 4096
     stack_depth: int = 32
+    cgroup: str | None = None
 
 
 def compile_script(
@@ -48,7 +60,8 @@ def compile_script(
     source = Source("<script>", text) if isinstance(text, str) else text
     with deep_recursion(source):
         typed = infer(parse_text(source), target)
-        functions = [lower(typed, p, target.features, target.arch.byteorder) for p in typed.probes]
+        narrow = options.cgroup is not None
+        functions = [lower(typed, p, target, cgroup=narrow) for p in typed.probes]
         return link(typed, functions, target, options)
 
 
@@ -97,7 +110,9 @@ def link(
     if scratch:
         count = len(typed.probes)
         maps.append(MapSpec(SCRATCH, MapRole.SCRATCH, MapType.PERCPU_ARRAY, 4, scratch, count))
-    return CompiledScript(typed.source, target.arch.name, tuple(probes), tuple(maps), typed.events)
+    return CompiledScript(
+        typed.source, target.arch.name, tuple(probes), tuple(maps), typed.events, options.cgroup
+    )
 
 
 def _traced(spec: ProbeSpec, function: ir.Function, target: Target) -> bool:
@@ -118,10 +133,11 @@ def _script_map(typed: tast.TypedScript, decl: tast.MapDecl, options: Options) -
             4,
             # A sum may be zero: a second word says that it has begun.
             16 if decl.role is MapRole.SUM else aggregate_size(decl.role, decl.value),
-            len(decl.constants),
+            _elements(decl, options),
             key=key,
             value=decl.value,
             constants=decl.constants,
+            filled=decl.filled,
         )
     return MapSpec(
         decl.name,
@@ -134,6 +150,16 @@ def _script_map(typed: tast.TypedScript, decl: tast.MapDecl, options: Options) -
         value=decl.value,
         failures=failure_index(typed, decl.name),
     )
+
+
+def _elements(decl: tast.MapDecl, options: Options) -> int:
+    """Return how many elements an array has.
+
+    Ids of stacks are below the next power of two. Source: n_buckets in kernel/bpf/stackmap.c.
+    """
+    if any(what is Filled.STACK for _, what in decl.filled):
+        return STACK_ERRORS + (1 << (options.stacks - 1).bit_length())
+    return len(decl.constants)
 
 
 def aggregate_size(role: MapRole, value: Type) -> int:
@@ -167,11 +193,15 @@ def _runtime_maps(
             events = MapSpec(EVENTS, MapRole.EVENTS, MapType.PERF_EVENT_ARRAY, 4, 4, target.cpus)
         maps.append(events)
     if LOST in used:
-        counters = 8 * (1 + len(typed.maps))
-        maps.append(MapSpec(LOST, MapRole.LOST, MapType.ARRAY, 4, counters, 1))
+        counters = bytes(8 * (1 + len(typed.maps)))
+        initial = counters + (1).to_bytes(8, target.arch.byteorder)
+        size = len(initial)
+        maps.append(MapSpec(LOST, MapRole.LOST, MapType.ARRAY, 4, size, 1, initial=initial))
     if ZERO in used:
         largest = max(aggregate_size(d.role, d.value) for d in typed.maps)
         maps.append(MapSpec(ZERO, MapRole.ZERO, MapType.ARRAY, 4, largest, 1))
+    if CGROUP in used:
+        maps.append(MapSpec(CGROUP, MapRole.CGROUP, MapType.CGROUP_ARRAY, 4, 4, 1))
     if STACKS in used:
         depth = 8 * options.stack_depth
         maps.append(MapSpec(STACKS, MapRole.STACKS, MapType.STACK_TRACE, 4, depth, options.stacks))

@@ -10,6 +10,7 @@ from pybpf.compiler.ast import (
     Block,
     Call,
     Delete,
+    Element,
     Expr,
     ExprStmt,
     If,
@@ -65,6 +66,9 @@ def print_expr(expr: Expr) -> str:
             # "5.x" would be one malformed number.
             text = _enclosed(inner, needed=isinstance(inner, Binary | Unary | Number))
             return f"{text}{'->' if arrow else '.'}{name.name}"
+        case Element(object=inner, index=index):
+            text = _enclosed(inner, needed=not isinstance(inner, Member | Element))
+            return f"{text}[{print_expr(index)}]"
         case Unary(op=op, operand=inner):
             return op + _enclosed(inner, needed=isinstance(inner, Binary))
         case Binary():
@@ -216,6 +220,8 @@ def _describe(node: _Node) -> tuple[str, list[tuple[str, _Node]]]:
             return f"index {name.name}", [("", key) for key in keys]
         case Member(object=inner, name=name, arrow=arrow):
             return f"member {'->' if arrow else '.'}{name.name}", [("", inner)]
+        case Element(object=inner, index=index):
+            return "element", [("", inner), ("", index)]
         case Unary(op=op, operand=inner):
             return f"unary {op}", [("", inner)]
         case Binary(op=op, left=left, right=right):

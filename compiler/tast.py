@@ -8,7 +8,7 @@ and width. Spans do not take part in equality.
 from __future__ import annotations
 
 from pybpf.dataclass import dataclass, field
-from pybpf.script import EventSchema, MapRole, ProbeSpec
+from pybpf.script import EventSchema, Filled, MapRole, ProbeSpec
 from pybpf.source import Source, Span
 from pybpf.types import INT, Array, Space, Struct, Type, struct_of
 
@@ -291,7 +291,8 @@ class MapDecl:
 
     ``value`` is the type of an entry (MAP), u64 or s64 (COUNT, SUM), or the type of what a
     QUANTIZE counts. ``constants`` are the keys of an aggregation that is only ever used with keys
-    known now, as bytes of the key's layout; empty where a key depends on the event.
+    known now, as bytes of the key's layout; empty where a key depends on the event. Of the fields
+    ``filled``, by their offsets, it is known how they follow from the place of an entry instead.
     """
 
     name: str
@@ -299,6 +300,7 @@ class MapDecl:
     keys: tuple[Type, ...]
     value: Type
     constants: tuple[bytes, ...] = ()
+    filled: tuple[tuple[int, Filled], ...] = ()
 
     @property
     def layout(self) -> Struct:

@@ -54,6 +54,7 @@ PER_EVENT = frozenset(
         "bpf_get_smp_processor_id",
         "bpf_get_current_task",
         "bpf_get_current_cgroup_id",
+        "bpf_get_stackid",
     }
 )
 """Helpers that give the same answer however often one run of a program asks."""

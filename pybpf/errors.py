@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 
 from pybpf.dataclass import dataclass
@@ -126,8 +127,15 @@ class VmFault(PybpfError):
         super().__init__(f"{pc}: {insn}: {reason}")
 
 
+# What the kernel means where the C library speaks of something else: EILSEQ, of a probe's place.
+_WORDS = {84: "No instruction begins there"}
+
+
 class KernelError(PybpfError, OSError):
-    """A refusal by the kernel: ``errno``, what was attempted, and the kernel's own log if any."""
+    """A refusal by the kernel: ``errno``, what was attempted, and the kernel's own log if any.
+
+    ``span`` is the part of a script that it is about, where it is about one.
+    """
 
     def __init__(
         self, errno: int, action: str, *, log: str = "", hints: Sequence[str] = ()
@@ -135,9 +143,25 @@ class KernelError(PybpfError, OSError):
         self.action = action
         self.log = log
         self.hints = tuple(hints)
-        OSError.__init__(self, errno, os.strerror(errno))
+        self.span: Span | None = None
+        OSError.__init__(self, errno, _WORDS.get(errno) or os.strerror(errno))
+
+    def _message(self) -> str:
+        return f"{self.action}: {self.strerror} (errno {self.errno})"
 
     def __str__(self) -> str:
-        lines = [f"{self.action}: {self.strerror} (errno {self.errno})"]
-        lines += [f"  hint: {hint}" for hint in self.hints]
-        return "\n".join(lines)
+        return "\n".join((self._message(), *(f"  hint: {hint}" for hint in self.hints)))
+
+    def diagnostic(self) -> Diagnostic:
+        """Return the same as a message about a place in the script."""
+        return Diagnostic(self._message(), self.span, self.hints)
+
+
+@contextmanager
+def about(span: Span | None) -> Iterator[None]:
+    """Say of a KernelError in a ``with`` block which part of a script it is about."""
+    try:
+        yield
+    except KernelError as error:
+        error.span = error.span or span
+        raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from pybpf.dataclass import dataclass
 from pybpf.script import Conversion, Text
 from pybpf.types import Type
@@ -76,3 +78,15 @@ class LostRow:
 
 
 Row = PrintRow | PrintfRow | MapRow | ExitRow | LostRow
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Many PrintRows and PrintfRows at once, by columns.
+
+    ``events`` has the id of each row's event, in the order of the rows. ``columns``: by event, for
+    each of its arguments, the values in the rows of that event.
+    """
+
+    events: Sequence[int]
+    columns: Mapping[int, tuple[Sequence[Value], ...]]

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pybpf.dataclass import dataclass
+from pybpf.dataclass import dataclass, field
 from pybpf.isa.abi import MapType
 from pybpf.isa.insn import Program
-from pybpf.source import Source
+from pybpf.source import Source, Span
 from pybpf.types import Struct, Type
 
 
@@ -27,6 +27,20 @@ class MapRole(StrEnum):
     SCRATCH = "scratch"
     STACKS = "stacks"
     ZERO = "zero"
+    CGROUP = "cgroup"
+
+
+class Filled(StrEnum):
+    """What a field of an array's keys is, where it is not a constant."""
+
+    CPU = "cpu"
+    """The CPU whose value it is."""
+    STACK = "stack"
+    """The id of a stack, or a negative errno: the index of the element, less STACK_ERRORS."""
+
+
+STACK_ERRORS = 128
+"""How many elements an array by stacks has in front, for the errnos of stacks that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +56,10 @@ class MapSpec:
     ``constants``: the only keys the script uses, as ``key`` lays them out. Such a map is an array
     (``key_size`` is that of an index into ``constants``), and an entry is there once any byte of
     its value is not zero; a SUM has a second u64 for that, which is 1 once the sum has begun.
+    ``filled``: the fields of these keys, by their offsets, that are not constant but follow from
+    where in the array a value is. With one that is a stack, there is one key in ``constants``.
+
+    ``initial``: what the first element of an array begins as (nothing: as zeros).
     """
 
     name: str
@@ -55,6 +73,8 @@ class MapSpec:
     value: Type | None = None
     failures: int | None = None
     constants: tuple[bytes, ...] = ()
+    filled: tuple[tuple[int, Filled], ...] = ()
+    initial: bytes = b""
 
     @property
     def buckets(self) -> int:
@@ -160,7 +180,7 @@ class ProbeSpec:
     ``spec`` is as written. By provider: ``functions`` of a k(ret)probe, all that a glob matched
     (``glob``), and whether its program does with the registers that ftrace saves for everyone
     (``traced``); ``tracepoint`` as ``category/event``; ``period`` in nanoseconds of an interval;
-    ``frequency`` in Hz and ``cpu`` (None: all) of a profile.
+    ``frequency`` in Hz and ``cpu`` (None: all) of a profile. ``span`` is where it was written.
     """
 
     provider: Provider
@@ -173,17 +193,23 @@ class ProbeSpec:
     period: int = 0
     frequency: int = 0
     cpu: int | None = None
+    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class CompiledScript:
-    """Everything a run needs. ``probes`` are in the order of the text, as BEGINs and ENDs run."""
+    """Everything a run needs. ``probes`` are in the order of the text, as BEGINs and ENDs run.
+
+    ``cgroup`` is what the map of that role, if there is one, is to hold: the cgroup at a path, or
+    the run's own (``self``).
+    """
 
     source: Source
     arch: str
     probes: tuple[ProbeSpec, ...]
     maps: tuple[MapSpec, ...]
     events: tuple[EventSchema, ...]
+    cgroup: str | None = None
 
     def map(self, name: str) -> MapSpec:
         """Return the map called ``name``; raises KeyError."""

@@ -12,25 +12,40 @@ import select
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from itertools import chain
 from types import FrameType, TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from pybpf.dataclass import dataclass, replace
+from pybpf.errors import about
 from pybpf.events.decode import Decoder
-from pybpf.kernel.attach import Attachments, Skipped
+from pybpf.kernel.attach import MAX_PROBES, Attachments, Skipped
 from pybpf.kernel.child import Child
 from pybpf.kernel.limits import room_for_files
 from pybpf.kernel.loader import Loaded
-from pybpf.rows import ExitRow, LostRow, Row
+from pybpf.kernel.ringbuf import records
+from pybpf.rows import Block, ExitRow, LostRow, Row
 from pybpf.script import CompiledScript, Provider
 from pybpf.target.target import Target
 
+if TYPE_CHECKING:
+    from pybpf.events.blocks import BlockReader
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_BUFFER = 1 << 20
+_BUFFER = 1 << 23
 # How long programs that were running when they were detached may take for their records.
 _PATIENCE = 1.0
+# A reader that keeps up is woken for nearly every record, which costs the traced process more than
+# the record does. So once busy, look no more often than this, as long as there is room: seconds for
+# each byte of the buffer, which makes a millisecond for one of 8M.
+_PAUSE = 0.125e-9
+_ROOMY = 8
+# Fewer bytes than that are not worth a block.
+_FEW = 256
+
+_Printed = TypeVar("_Printed", Row, Row | Block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +68,7 @@ class Session:
     ``strict`` ends the run when a record is lost. ``child`` is released when everything is
     attached, and its end ends the run. ``catch_signals`` makes SIGINT, SIGTERM and SIGHUP end the
     run (main thread only). ``before_wait`` is called whenever there is nothing to do for now.
+    ``max_probes`` and ``progress`` are for patterns: see ``Attachments``.
     """
 
     def __init__(
@@ -65,6 +81,8 @@ class Session:
         catch_signals: bool = False,
         buffer_size: int = _BUFFER,
         before_wait: Callable[[], object] | None = None,
+        max_probes: int = MAX_PROBES,
+        progress: Callable[[int, int], object] | None = None,
     ) -> None:
         self.script = script
         self.ending: Ending | None = None
@@ -74,10 +92,15 @@ class Session:
         self._catch_signals = catch_signals
         self._buffer_size = buffer_size
         self._before_wait = before_wait
-        self._attachments = Attachments(target)
+        self._progress = progress
+        self._attachments = Attachments(
+            target, max_probes=max_probes, progress=self._while_attaching
+        )
         self._stack = ExitStack()
         self._early: deque[Row] = deque()
-        self._records: Iterator[bytes | memoryview] = iter(())
+        self._waiting: Iterator[Any] = iter(())
+        self._blocks: BlockReader | None = None
+        self._drained = 0.0
         self._interrupted = False
         self._signal: tuple[int, float] | None = None
         self._exit: int | None = None
@@ -87,13 +110,14 @@ class Session:
     def __enter__(self) -> Self:
         """Load everything, run BEGIN, attach, release the child; raises KernelError.
 
+        A signal that comes while a pattern is attached raises KeyboardInterrupt with its number.
         Where BEGIN has ended the run, nothing is attached and the child never runs.
         """
         with ExitStack() as stack:
             self._poll = stack.enter_context(select.epoll())
             if self._catch_signals:
                 self._catch(stack)
-            stack.enter_context(room_for_files(_files(self.script)))
+            stack.enter_context(room_for_files(self._files()))
             self._loaded = stack.enter_context(Loaded(self.script, buffer_size=self._buffer_size))
             stack.callback(self._attachments.close)
             self._decoder = Decoder(
@@ -128,24 +152,37 @@ class Session:
     def _start(self) -> None:
         """Open and load everything that may be refused, before anything runs."""
         attachments = self._attachments
-        steps = [
-            attachments.open(
-                probe, self._loaded.program(probe, multi=attachments.wants_multi(probe))
-            )
-            for probe in self.script.probes
-        ]
+        steps = []
+        for probe in self.script.probes:
+            with about(probe.span):
+                prog = self._loaded.program(probe, multi=attachments.wants_multi(probe))
+                steps.append((probe.span, attachments.open(probe, prog)))
         if self._loaded.ring is not None:
             self._poll.register(self._loaded.ring.fileno(), select.EPOLLIN)
         if self._child is not None:
             self._poll.register(self._child.fileno(), select.EPOLLIN)
-        self._early.extend(self._fire(Provider.BEGIN))
+        self._early.extend(self._fire(Provider.BEGIN, self._one_by_one))
         self.ending = self._why_end(child_ended=False)
         if self.ending is not None:
             return
-        for attach in steps:
-            attach()
+        for span, attach in steps:
+            with about(span):
+                attach()
         if self._child is not None:
             self._child.release()
+
+    def _while_attaching(self, done: int, count: int) -> None:
+        """Give up if a signal came: attaching to many functions may take minutes."""
+        if self._signal is not None:
+            raise KeyboardInterrupt(self._signal[0])
+        if self._progress is not None:
+            self._progress(done, count)
+
+    def _files(self) -> int:
+        """Return how many files the run may have open: maps, programs with BTF, what attaches."""
+        probes = self.script.probes
+        places = sum(map(self._attachments.files, probes))
+        return len(self.script.maps) + 2 * len(probes) + places
 
     def _catch(self, stack: ExitStack) -> None:
         """Let signals end the run; restore what was there at the end."""
@@ -174,6 +211,18 @@ class Session:
         After the end of the run, ``ending`` says why; ``finish`` yields the rest. May be abandoned
         at any row, and called again for the next.
         """
+        return self._run(self._one_by_one, timeout)
+
+    def blocks(self, timeout: float | None = None) -> Iterator[Row | Block]:
+        """Do as ``rows`` does, with blocks in the place of rows that came in large numbers.
+
+        ``finish_blocks`` yields the rest.
+        """
+        return self._run(self._in_blocks, timeout)
+
+    def _run(
+        self, read: Callable[[bytes], Iterable[_Printed]], timeout: float | None
+    ) -> Iterator[_Printed]:
         until = None if timeout is None else time.monotonic() + timeout
         while self._early:
             yield self._early.popleft()
@@ -183,7 +232,7 @@ class Session:
             left = None if until is None else max(0.0, until - time.monotonic())
             ended = self._wait(0.0 if self._interrupted else left)
             # What was sent before the child ended is in the ring by now.
-            yield from self._drain()
+            yield from self._drain(read)
             self.ending = self._why_end(child_ended=ended)
             if until is not None and time.monotonic() >= until:
                 return
@@ -191,7 +240,14 @@ class Session:
     def _wait(self, timeout: float | None) -> bool:
         """Wait until there is something to do; return whether the child has ended."""
         ready = [fd for fd, _ in self._poll.poll(timeout)]
-        return self._child is not None and self._child.fileno() in ready
+        if self._child is not None and self._child.fileno() in ready:
+            return True
+        ring = self._loaded.ring
+        if ring is not None and ring.fileno() in ready:
+            early = self._drained + _PAUSE * self._buffer_size - time.monotonic()
+            if early > 0 and ring.used < self._buffer_size // _ROOMY:
+                time.sleep(early)
+        return False
 
     def _why_end(self, *, child_ended: bool) -> Ending | None:
         lost = self._lost() if self._strict else 0
@@ -210,8 +266,23 @@ class Session:
         ring = self._loaded.ring
         return max(self._loaded.lost(), 0 if ring is None else ring.lost)
 
-    def _drain(self) -> Iterator[Row]:
-        """Yield the rows of what is in the ring, until a signal; up to an exit(), and that too.
+    def _one_by_one(self, batch: bytes) -> Iterator[Row]:
+        for record in records(batch):
+            row = self._decoder.decode(record)
+            if row is not None:
+                yield row
+
+    def _in_blocks(self, batch: bytes) -> Iterator[Row | Block]:
+        if len(batch) < _FEW:
+            return self._one_by_one(batch)
+        if self._blocks is None:
+            from pybpf.events.blocks import BlockReader
+
+            self._blocks = BlockReader(self._decoder)
+        return self._blocks.read(batch)
+
+    def _drain(self, read: Callable[[bytes], Iterable[_Printed]]) -> Iterator[_Printed]:
+        """Yield what ``read`` makes of what is in the ring, until a signal; or up to an exit().
 
         After an exit() nothing is yielded any more, but maps are still cleared.
         """
@@ -220,39 +291,48 @@ class Session:
             return
         # What a caller who went away in the middle has left comes first.
         self._interrupted = True
-        for records in (self._records, ring.drain()):
-            self._records = records
-            for record in records:
-                row = self._decoder.decode(record)
-                if row is not None and self._exit is None:
+        for printed in (self._waiting, chain.from_iterable(map(read, ring.batches()))):
+            self._waiting = printed
+            for row in printed:
+                if self._exit is None:
                     if isinstance(row, ExitRow):
                         self._exit = row.code
                     yield row
                 if self._signal is not None and not self._finished:
                     return
         self._interrupted = False
+        self._drained = time.monotonic()
 
-    def _fire(self, provider: Provider) -> Iterator[Row]:
+    def _fire(
+        self, provider: Provider, read: Callable[[bytes], Iterable[_Printed]]
+    ) -> Iterator[_Printed]:
         """Run the BEGIN or the END probes, and yield their rows."""
         for probe in self.script.probes:
             if probe.provider is provider:
                 self._loaded.program(probe).test_run()
-                yield from self._drain()
+                yield from self._drain(read)
 
     def finish(self) -> Iterator[Row]:
         """End the run: detach, drain, run END; yield its rows, then the maps and what was lost.
 
         An exit() in END sets the status, unless there was one before.
         """
+        return self._finish(self._one_by_one)
+
+    def finish_blocks(self) -> Iterator[Row | Block]:
+        """Do as ``finish`` does, with blocks in the place of rows that came in large numbers."""
+        return self._finish(self._in_blocks)
+
+    def _finish(self, read: Callable[[bytes], Iterable[_Printed]]) -> Iterator[_Printed]:
         if self._finished:
             return
         self._finished = True
         self._attachments.detach()
         while self._early:
             yield self._early.popleft()
-        yield from self._drain_rest()
+        yield from self._drain_rest(read)
         before, self._exit = self._exit, None
-        for row in self._fire(Provider.END):
+        for row in self._fire(Provider.END, read):
             if before is None or not isinstance(row, ExitRow):
                 yield row
         self._end_exit = self._exit
@@ -261,14 +341,14 @@ class Session:
             self.ending = replace(self.ending, lost=self._lost())
         yield from self.lost_rows()
 
-    def _drain_rest(self) -> Iterator[Row]:
+    def _drain_rest(self, read: Callable[[bytes], Iterable[_Printed]]) -> Iterator[_Printed]:
         """Drain until no record is being written: programs still run for a moment when detached."""
         ring = self._loaded.ring
         until = time.monotonic() + _PATIENCE
-        yield from self._drain()
+        yield from self._drain(read)
         while ring is not None and ring.used and time.monotonic() < until:
             time.sleep(0.001)
-            yield from self._drain()
+            yield from self._drain(read)
 
     def lost_rows(self) -> tuple[LostRow, ...]:
         """Return what was lost so far: records, and updates by map."""
@@ -289,9 +369,3 @@ class Session:
         if code is None:
             code = 0 if ending.signal is None else 1
         return code or (1 if ending.lost else 0)
-
-
-def _files(script: CompiledScript) -> int:
-    """Return how many files a run may have open: maps, programs with BTF, events with links."""
-    places = sum(max(1, len(probe.functions)) for probe in script.probes)
-    return len(script.maps) + 2 * len(script.probes) + 2 * places

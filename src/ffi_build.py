@@ -14,7 +14,7 @@ from cffi import FFI
 HERE = Path(__file__).parent
 SOURCES = ("bpf_syscall.c", "child.c", "rings.c")
 DECLARATIONS = "bpf_syscall.cdef.h"
-FLAGS = ("-std=gnu11", "-Wall", "-Wextra")
+FLAGS = ("-std=gnu11", "-Wall", "-Wextra", "-g0")  # Python itself is built with -g
 
 ffi = FFI()
 ffi.cdef((HERE / DECLARATIONS).read_text())

@@ -35,6 +35,15 @@ static size_t page_size(void)
 	return sysconf(_SC_PAGESIZE);
 }
 
+/* Copy n bytes from a ring of size bytes; behind its end they go on at its start. */
+static void copy_around(void *dst, const uint8_t *ring, size_t size, size_t start, size_t n)
+{
+	size_t first = n < size - start ? n : size - start;
+
+	memcpy(dst, ring + start, first);
+	memcpy((uint8_t *)dst + first, ring, n - first);
+}
+
 /* --- perf events --- */
 
 /* struct perf_event_attr as far as its second published size (Linux 2.6.33). */
@@ -108,7 +117,8 @@ enum { RINGBUF_BUSY = 1U << 31, RINGBUF_DISCARD = 1U << 30, RINGBUF_HEADER = 8 }
  *   consumer page | producer page | data ... | the same data again
  *    read, write  |              read only
  *
- * Data mapped twice in a row lets a record that wraps be read as one piece.
+ * Data mapped twice in a row would let a record that wraps be read as one piece; as records are
+ * copied anyway, mapping it once saves memory that counts as ours, and time at the start.
  */
 int ringbuf_map(struct ringbuf *ring, int map, size_t size)
 {
@@ -120,7 +130,7 @@ int ringbuf_map(struct ringbuf *ring, int map, size_t size)
 		return -errno;
 	ring->consumer = p;
 
-	p = mmap(NULL, page + 2 * size, PROT_READ, MAP_SHARED, map, page);
+	p = mmap(NULL, page + size, PROT_READ, MAP_SHARED, map, page);
 	if (p == MAP_FAILED) {
 		int err = -errno;
 
@@ -135,7 +145,7 @@ int ringbuf_map(struct ringbuf *ring, int map, size_t size)
 void ringbuf_unmap(struct ringbuf *ring)
 {
 	munmap(ring->consumer, page_size());
-	munmap(ring->producer, page_size() + 2 * ring->size);
+	munmap(ring->producer, page_size() + ring->size);
 }
 
 /*
@@ -153,7 +163,8 @@ int64_t ringbuf_drain(struct ringbuf *ring, void *out, size_t room)
 	int64_t err = 0;
 
 	while (pos != end) {
-		const u32 *record = (const u32 *)(data + (pos & (ring->size - 1)));
+		size_t start = pos & (ring->size - 1);
+		const u32 *record = (const u32 *)(data + start);
 		u32 head = __atomic_load_n(record, __ATOMIC_ACQUIRE);
 		u32 len = head & ~(RINGBUF_BUSY | RINGBUF_DISCARD);
 		size_t step = ALIGN8((size_t)len + RINGBUF_HEADER);
@@ -165,7 +176,7 @@ int64_t ringbuf_drain(struct ringbuf *ring, void *out, size_t room)
 				err = -EMSGSIZE;
 				break;
 			}
-			memcpy((uint8_t *)out + used, record, step);
+			copy_around((uint8_t *)out + used, data, ring->size, start, step);
 			used += step;
 		}
 		pos += step;
@@ -212,15 +223,9 @@ void perfbuf_unmap(struct perfbuf *buf)
 	munmap(buf->page, page_size() + buf->size);
 }
 
-/* Copy n bytes from position pos on; they may go on at the start of the data. */
 static void perf_copy(const struct perfbuf *buf, u64 pos, void *dst, size_t n)
 {
-	const uint8_t *data = buf->page + page_size();
-	size_t start = pos & (buf->size - 1);
-	size_t first = n < buf->size - start ? n : buf->size - start;
-
-	memcpy(dst, data + start, first);
-	memcpy((uint8_t *)dst + first, data, n - first);
+	copy_around(dst, buf->page + page_size(), buf->size, pos & (buf->size - 1), n);
 }
 
 /*

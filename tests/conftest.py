@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import shutil
 import struct
 import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from pybpf.cli import main
 from pybpf.errors import KernelError, PybpfError
 from pybpf.target.snapshot import SnapshotTarget
 
 TARGETS = Path(__file__).parent / "data" / "targets"
+EXAMPLES = Path(__file__).parents[1] / "examples"
 
 _EM_BPF = 247
 
@@ -117,6 +123,62 @@ def tracing():
         refusal = error
     if refusal is not None:
         pytest.skip(f"no tracing here: {refusal}")
+
+
+class Job:
+    """A process for examples to look at, by a name that no other process has."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+        self.name = f"job-{os.getpid()}"
+        self._capsys = capsys
+
+    def watch(self, example: str, code: str, *arguments: str, text: bool = False) -> list[Any]:
+        """Run an example on a job that runs this Python; return what it prints.
+
+        That is a list of lines if it is to be text, else of parsed JSON. The example is about the
+        job only, unless it is given arguments of its own.
+        """
+        code = f"open('/proc/self/comm', 'w').write({self.name!r})\n{code}"
+        command = shlex.join([sys.executable, "-SE", "-c", code])
+        options = ["--format", "text" if text else "json", "-c", command]
+        assert main(["run", *options, str(EXAMPLES / example), *(arguments or [self.name])]) == 0
+        printed, errors = self._capsys.readouterr()
+        # An interrupt in a program that runs finds no room for its own: rare, and no mistake.
+        assert re.fullmatch(r"(warning: \d+ events came while .*\n)?", errors), errors
+        lines: list[str] = printed.splitlines()
+        return lines if text else list(map(json.loads, lines))
+
+    def maps(self, example: str, code: str, *arguments: str) -> dict[str, dict[Any, Any]]:
+        """Return the maps that an example prints, as dicts; a key of several parts is a tuple."""
+        return {
+            row["name"]: {_key(entry["key"]): entry["value"] for entry in row["entries"]}
+            for row in self.watch(example, code, *arguments)
+            if row["event"] == "map"
+        }
+
+    def map(self, example: str, code: str, *arguments: str) -> dict[Any, Any]:
+        """Return the only map that an example prints."""
+        ((name, entries),) = self.maps(example, code, *arguments).items()
+        assert name == "@"
+        return entries
+
+
+def _key(parts: list[Any]) -> Any:
+    key = tuple(tuple(part) if isinstance(part, list) else part for part in parts)
+    return key if len(key) > 1 else key[0]
+
+
+@pytest.fixture
+def job(tracing: None, capsys: pytest.CaptureFixture[str]) -> Job:  # noqa: ARG001 - may skip
+    """Return what runs examples on a process of their own."""
+    return Job(capsys)
+
+
+@pytest.fixture(scope="session")
+def loopback() -> None:
+    """Switch the loopback device on in a guest, where nobody else has."""
+    if "PYBPF_GUEST" in os.environ:
+        subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 
 @pytest.fixture

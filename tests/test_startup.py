@@ -36,8 +36,9 @@ def modules(*arguments):
 
 
 @pytest.mark.kernel
-def test_a_live_run_loads_nothing_heavy():
-    loaded = modules("run", "BEGIN { @[pid] = count(); exit(0); }")
+@pytest.mark.parametrize("command", ["run", "ply"])
+def test_a_live_run_loads_nothing_heavy(command):
+    loaded = modules(command, "BEGIN { @[pid] = count(); exit(0); }")
     assert "pybpf.session" in loaded
     assert not loaded & HEAVY
     assert not {m for m in loaded if m.startswith(("pybpf.vm", "pybpf.isa.assembler"))}
@@ -49,8 +50,9 @@ def test_a_dry_run_loads_no_kernel():
     assert not {m for m in loaded if m.startswith(("pybpf.session", "pybpf.events", "pybpf.vm"))}
 
 
-def test_help_loads_no_compiler():
-    run = modules("list", "-h")
+@pytest.mark.parametrize("command", ["list", "ply", "doctor"])
+def test_help_loads_no_compiler(command):
+    run = modules(command, "-h")
     assert not {m for m in run if m.startswith("pybpf.compiler")}
 
 

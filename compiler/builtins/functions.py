@@ -114,7 +114,10 @@ def dynamic(word: tast.CtxField, size: int, span: Span) -> tast.Expr:
 def _strcmp(args: tuple[tast.Expr, ...], span: Span) -> tast.Expr:
     for arg in args:
         if not is_string(arg.type):
-            raise fault(arg.span, f"strcmp() compares strings, and this is of type '{arg.type}'")
+            given = isinstance(arg, tast.Const) and arg.span.text.startswith("$")
+            hint = ["what is given from outside is a number where it reads as one"] * given
+            message = f"strcmp() compares strings, and this is of type '{arg.type}'"
+            raise fault(arg.span, message, *hint)
     left, right = args
     if isinstance(left, tast.Text) and isinstance(right, tast.Text):
         return tast.Const(_difference(left.value, right.value), INT, span)

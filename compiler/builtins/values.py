@@ -25,6 +25,8 @@ COMM = Array(CHAR, 16)
 STACKS = ".stacks"
 """The name of the map of stack traces."""
 
+_IDS = "bpf_get_current_pid_tgid"
+
 
 def _high_half(helper: str) -> Callable[[Builder], ir.Operand]:
     return lambda b: b.bin(ir.BinOp.RSH, b.call(helper), 32)
@@ -34,32 +36,66 @@ def _low_half(helper: str) -> Callable[[Builder], ir.Operand]:
     return lambda b: b.extend(b.call(helper), 32, signed=False)
 
 
+def _pid(b: Builder) -> ir.Operand:
+    if b.pid_namespace is None:
+        return b.bin(ir.BinOp.RSH, b.call(_IDS), 32)
+    return _in_namespace(b, b.pid_namespace, 4)
+
+
+def _kpid(b: Builder) -> ir.Operand:
+    if b.pid_namespace is None:
+        return b.extend(b.call(_IDS), 32, signed=False)
+    return _in_namespace(b, b.pid_namespace, 0)
+
+
+def _in_namespace(b: Builder, namespace: tuple[int, int], offset: int) -> ir.Operand:
+    """Return a field of struct bpf_pidns_info: the thread id at 0, the process id at 4.
+
+    For a task of any other namespace the helper fails, having set both to 0.
+    """
+
+    def ask() -> ir.SlotRef:
+        numbers = ir.SlotRef(b.slot(8))
+        b.call_void("bpf_get_ns_current_pid_tgid", *namespace, numbers, 8)
+        return numbers
+
+    return b.load(b.once("ids in the namespace", ask), offset, 4)
+
+
+def _now(b: Builder) -> ir.Operand:
+    return b.call("bpf_ktime_get_ns")
+
+
 def _stack(b: Builder) -> ir.Operand:
     return b.extend(b.call("bpf_get_stackid", ir.CTX, ir.MapRef(STACKS), 0), 32, signed=True)
 
 
 @dataclass(frozen=True, slots=True)
 class ValueRow:
-    """A name that stands for a value. ``lower`` None: it fills memory (see lower.into)."""
+    """A name that stands for a value. ``lower`` None: it fills memory (see lower.into).
+
+    ``steady``: the value is the same whenever the handling of one event asks for it.
+    """
 
     name: str
     type: Type
     lower: Callable[[Builder], ir.Operand] | None
     doc: str
+    steady: bool = True
 
 
 VALUES: dict[str, ValueRow] = {
     row.name: row
     for row in (
-        ValueRow("pid", PID, _high_half("bpf_get_current_pid_tgid"), "process id (tgid)"),
-        ValueRow("kpid", PID, _low_half("bpf_get_current_pid_tgid"), "thread id"),
+        ValueRow("pid", PID, _pid, "process id (tgid)"),
+        ValueRow("kpid", PID, _kpid, "thread id"),
         ValueRow("uid", UID, _low_half("bpf_get_current_uid_gid"), "user id"),
         ValueRow("gid", UID, _high_half("bpf_get_current_uid_gid"), "group id"),
         ValueRow("cpu", CPU, lambda b: b.call("bpf_get_smp_processor_id"), "processor"),
         ValueRow("comm", COMM, None, "name of the running thread"),
         ValueRow("execname", COMM, None, "the same as comm"),
-        ValueRow("time", TIME, lambda b: b.call("bpf_ktime_get_ns"), "ns since boot"),
-        ValueRow("walltime", WALLTIME, lambda b: b.call("bpf_ktime_get_ns"), "time of day"),
+        ValueRow("time", TIME, _now, "ns since boot", steady=False),
+        ValueRow("walltime", WALLTIME, _now, "time of day", steady=False),
         ValueRow("stack", STACK, _stack, "kernel stack trace"),
         ValueRow("ctx", Ptr(VOID, Space.CTX), lambda _: ir.CTX, "the program's context"),
     )

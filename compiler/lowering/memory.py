@@ -5,19 +5,31 @@ from __future__ import annotations
 from pybpf.compiler import ir, tast
 from pybpf.compiler.convert import is_scalar
 from pybpf.compiler.lowering import values
-from pybpf.compiler.lowering.state import Lowering, pieces
-from pybpf.target.features import PROBE_READ_KERNEL
+from pybpf.compiler.lowering.state import Lowering, is_steady, pieces
+from pybpf.target.features import COMM_PADDED, PROBE_READ_KERNEL
 from pybpf.types import Show, Space, Struct, Type, is_string, show_of, size_of, strip
 
+_IN_CONTEXT = (tast.CtxField, tast.Select)
 _INLINE = 128
 """Up to this many bytes a copy is made of loads and stores, above by a helper."""
 
 
 def key_of(state: Lowering, name: str, keys: tuple[tast.Expr, ...]) -> ir.SlotRef:
-    """Return the key of a map entry in a slot, every byte set: the kernel compares them all."""
-    b = state.builder
+    """Return the key of a map entry in a slot, every byte set: the kernel compares them all.
+
+    Nobody writes to the slot after that, so that the same key need not be made twice.
+    """
     layout = state.script.map(name).layout
-    slot = ir.SlotRef(b.slot(layout.size))
+    if is_steady(keys):
+        return state.builder.once((layout, keys), lambda: _make_key(state, layout, keys))
+    return _make_key(state, layout, keys)
+
+
+def _make_key(state: Lowering, layout: Struct, keys: tuple[tast.Expr, ...]) -> ir.SlotRef:
+    b = state.builder
+    # A string at the end gets room for the NUL that the helper which reads it may write behind it.
+    ends_in_text = bool(keys) and isinstance(keys[-1], _IN_CONTEXT) and _has_text(keys[-1].type)
+    slot = ir.SlotRef(b.slot(layout.size + ends_in_text))
     ready = [values.scalar(state, k) if is_scalar(k.type) else None for k in keys]
     end = 0
     for field, key, operand in zip(layout.fields, keys, ready, strict=True):
@@ -77,8 +89,7 @@ def into(
         case tast.DynString():
             _dynamic(state, expr, base, offset, own, clean=clean)
         case tast.Context() if not is_scalar(expr.type):
-            if clean:
-                # Linux 6.1 leaves what lies behind the NUL as it was.
+            if clean and COMM_PADDED not in state.features:
                 state.clear(base, offset, own)
             b.call_void("bpf_get_current_comm", b.address(base, offset), own)
         case tast.MapValue() if not is_scalar(expr.type):
@@ -180,7 +191,9 @@ def _copy_value(
     Programs may not read the start of a record, which comes before its first field.
     """
     plain = strip(t)
-    if clean and is_string(t):
+    if clean and is_string(t) and _has_spare(target, size):
+        _read_clean(state, source, target, size)
+    elif clean and is_string(t):
         _copy(state, (clean_text(state, source, size), 0), target, size)
     elif clean and isinstance(plain, Struct):
         end = 0
@@ -197,6 +210,12 @@ def _copy_value(
         _copy(state, source, target, size)
 
 
+def _has_spare(target: _Place, size: int) -> bool:
+    """Whether a slot goes on behind ``size`` bytes: what belongs there is written later."""
+    base, offset = target
+    return isinstance(base, ir.SlotRef) and base.offset + offset + size < base.slot.size
+
+
 def _has_text(t: Type) -> bool:
     """Whether bytes of the type may have to be cleaned: those of mem() are all meant."""
     return isinstance(strip(t), Struct) or (is_string(t) and show_of(t) is not Show.BYTES)
@@ -207,16 +226,18 @@ def _moved(place: _Place, by: int) -> _Place:
 
 
 def clean_text(state: Lowering, source: _Place, size: int) -> ir.SlotRef:
-    """Copy a string up to its NUL and no further: what lies behind it is left from other events.
-
-    The helper always writes a NUL, so it gets one byte more.
-    """
-    b = state.builder
-    copy = ir.SlotRef(b.slot(size + 1))
-    state.clear(copy, 0, size + 1)
-    helper = state.read_helper(Space.KERNEL, text=True)
-    b.call_void(helper, copy, size + 1, b.address(*source))
+    """Copy a string up to its NUL and no further: what lies behind it is left from other events."""
+    copy = ir.SlotRef(state.builder.slot(size + 1))
+    _read_clean(state, source, (copy, 0), size)
     return copy
+
+
+def _read_clean(state: Lowering, source: _Place, target: _Place, size: int) -> None:
+    """Copy a string so; the helper always writes a NUL, so it may write one byte more."""
+    b = state.builder
+    state.clear(*target, size)
+    helper = state.read_helper(Space.KERNEL, text=True)
+    b.call_void(helper, b.address(*target), size + 1, b.address(*source))
 
 
 def _copy(state: Lowering, source: _Place, target: _Place, size: int) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pybpf.compiler import ir, tast
 from pybpf.compiler.builder import Builder
-from pybpf.dataclass import dataclass
+from pybpf.compiler.builtins.values import VALUES
+from pybpf.dataclass import dataclass, field
 from pybpf.isa.insn import ByteOrder
 from pybpf.target.features import PROBE_READ_KERNEL, RINGBUF
 from pybpf.types import Ptr, Space, Type, strip
@@ -20,6 +21,8 @@ class Lowering:
     script: tast.TypedScript
     features: frozenset[str]
     byteorder: ByteOrder
+    writes: dict[str, int] = field(default_factory=dict)
+    """How many operations of the code so far change each map."""
 
     @property
     def ring(self) -> bool:
@@ -29,6 +32,15 @@ class Lowering:
     def failures(self, name: str) -> int:
         """Return the counter of refused updates of a map."""
         return failure_index(self.script, name)
+
+    @property
+    def one(self) -> int:
+        """Return which word of the LOST map is a 1: the one behind the counters."""
+        return 1 + len(self.script.maps)
+
+    def changes(self, name: str) -> None:
+        """Take note that what follows may find other values in a map."""
+        self.writes[name] = self.writes.get(name, 0) + 1
 
     def is_pointer(self, t: Type) -> bool:
         """Whether the type is a pointer."""
@@ -46,6 +58,23 @@ class Lowering:
         """Store ``size`` zero bytes at ``base + offset``, in the widest aligned stores."""
         for at, width in pieces(offset, size):
             self.builder.store(base, at, width, 0)
+
+
+def is_steady(keys: tuple[tast.Expr, ...]) -> bool:
+    """Whether it is plain that keys are the same whenever one event asks for them."""
+    return all(_is_steady(key) for key in keys)
+
+
+def _is_steady(expr: tast.Expr) -> bool:
+    match expr:
+        case tast.Const() | tast.Text() | tast.CtxField():
+            return True
+        case tast.Context(name=name):
+            return VALUES[name].steady
+        case tast.Convert(operand=tast.Context() | tast.CtxField() as operand):
+            return _is_steady(operand)
+        case _:
+            return False
 
 
 def failure_index(script: tast.TypedScript, name: str) -> int:

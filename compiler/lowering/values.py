@@ -6,7 +6,7 @@ from pybpf.compiler import ir, tast
 from pybpf.compiler.builtins.values import VALUES
 from pybpf.compiler.convert import as_int
 from pybpf.compiler.lowering import memory
-from pybpf.compiler.lowering.state import Lowering, pieces
+from pybpf.compiler.lowering.state import Lowering, is_steady, pieces
 from pybpf.compiler.lowering.strings import difference, equal
 from pybpf.types import Int, Ptr, Type, size_of, strip
 
@@ -252,6 +252,14 @@ def _logical(state: Lowering, expr: tast.Logical, then: ir.Label, otherwise: ir.
 
 
 def _map_value(state: Lowering, expr: tast.MapValue) -> ir.Operand:
+    """Return the value of an entry, as it was found before if the program changed nothing since."""
+    if not is_steady(expr.keys):
+        return _look_up(state, expr)
+    what = expr, state.writes.get(expr.map, 0)
+    return state.builder.once(what, lambda: _look_up(state, expr))
+
+
+def _look_up(state: Lowering, expr: tast.MapValue) -> ir.Operand:
     b = state.builder
     key = memory.key_of(state, expr.map, expr.keys)
     entry = b.call("bpf_map_lookup_elem", ir.MapRef(expr.map), key)

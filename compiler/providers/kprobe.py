@@ -1,4 +1,4 @@
-"""kprobe and kretprobe: SYMBOL, MODULE:SYMBOL, SYMBOL+OFFSET, an address or a pattern."""
+"""kprobe and kretprobe: [MODULE:]SYMBOL, that +OFFSET, an address, or [MODULE:]PATTERN."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from pybpf.target.target import Target
 
 _NUMBER = r"0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20}"
 _PLACE = re.compile(rf"(?P<symbol>(?:\w+:)?[A-Za-z_.$][\w.$]*)(?:\+(?P<offset>{_NUMBER}))?")
+_LIST = "`pybpf list 'kprobe:*'` shows all there are"
 _ADDRESS = re.compile(_NUMBER)
 
 
@@ -56,13 +57,28 @@ def _expand(provider: Provider, where: str, span: Span, target: Target) -> Probe
         known = target.functions()
     except TargetError as error:
         raise fault(span, error.message, *error.hints) from error
-    found = matching(where, known)
+    module, _, pattern = where.rpartition(":")
+    found = matching(pattern, known)
+    if module:
+        found = _of_module(module, found, span, target)
     if not found:
         near = did_you_mean(re.sub(r"[^\w.]", "", where), known)
         message = f"no function of this kernel matches '{where}'{near}"
-        raise fault(span, message, *_renamed(provider, where, known, target))
+        hints = _renamed(provider, where, known, target)
+        if not hints and "+" in where:
+            hints = ("a pattern has no offset: it stands for the starts of functions",)
+        raise fault(span, message, *(hints or ((_LIST,) if known and not near else ())))
     places = tuple(KernelFunction(name) for name in found)
     return ProbeSpec(provider, span.text, Program(()), functions=places, glob=True)
+
+
+def _of_module(module: str, names: Sequence[str], span: Span, target: Target) -> list[str]:
+    """Return those functions that a module has, as ``module:function``."""
+    try:
+        symbols = target.symbols
+    except TargetError as error:
+        raise fault(span, error.message, *error.hints) from error
+    return [f"{module}:{name}" for name in names if symbols.addresses(f"{name} [{module}]")]
 
 
 def _renamed(

@@ -14,6 +14,8 @@ from pybpf.source import Span
 from pybpf.suggest import did_you_mean
 from pybpf.target.target import Target
 
+_LIST = "`pybpf list 'tracepoint:*'` shows all there are"
+
 
 def tracepoint(where: str, span: Span, target: Target) -> list[ProbeSpec]:
     """Return the probes of ``tracepoint:where``, one for each event that a pattern matches."""
@@ -28,10 +30,12 @@ def tracepoint(where: str, span: Span, target: Target) -> list[ProbeSpec]:
             names = [name]
         elif not (names := matching(name, target.event_names())):
             near = did_you_mean(re.sub(r"[^\w/]", "", name), _known(target))
-            raise fault(span, f"no tracepoint matches '{name}'{near}")
+            raise fault(span, f"no tracepoint matches '{name}'{near}", *([] if near else [_LIST]))
     except TargetError as error:
-        near = did_you_mean(name, _known(target))
-        raise fault(span, f"{error.message}{near}", *error.hints) from error
+        known = _known(target)
+        near = did_you_mean(name, known)
+        hints = [_LIST] if known and not near and name not in known else []
+        raise fault(span, f"{error.message}{near}", *error.hints, *hints) from error
     return [
         ProbeSpec(Provider.TRACEPOINT, span.text, Program(()), tracepoint=n, glob=is_glob(name))
         for n in names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -15,10 +16,12 @@ from pybpf.errors import KernelError, PybpfError, SourceError
 
 _COMMANDS = {
     "run": "run a ply script on the kernel, or on recorded events",
+    "ply": "the same, with the options that ply has and no others",
     "compile": "compile a ply script and print what a stage of the compiler made of it",
     "asm": "assemble eBPF text to bytes",
     "dis": "disassemble eBPF bytes",
     "list": "list the places that probes can be put on",
+    "doctor": "check what this kernel and user can do, by doing it",
     "snapshot": "save what compiling depends on, for use on another machine",
 }
 
@@ -31,16 +34,22 @@ class UsageError(PybpfError):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that raises UsageError, where argparse would print all there is to know and exit."""
+    """A parser that raises UsageError, where argparse would print all there is to know and exit.
 
-    def __init__(self, prog: str, description: str | None) -> None:
+    ``elsewhere`` names a command that has more arguments.
+    """
+
+    elsewhere = ""
+
+    def __init__(self, prog: str, description: str | None = None) -> None:
         # A given width keeps argparse from loading what finds out the terminal's (3 ms).
         layout = partial(argparse.HelpFormatter, width=80)
         super().__init__(prog=prog, description=description, formatter_class=layout)
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""
-        raise UsageError(f"{message}\n  hint: `{self.prog} -h` shows the arguments")
+        more = f"; `{self.elsewhere}` has more" if self.elsewhere else ""
+        raise UsageError(f"{message}\n  hint: `{self.prog} -h` shows the arguments{more}")
 
 
 def parser() -> Parser:
@@ -59,7 +68,7 @@ def parser() -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status; what goes wrong is one message on stderr."""
     # (The names of command modules, such as `list`, hide built-ins here once they are loaded.)
-    arguments = sys.argv[1:] if arguments is None else [*arguments]
+    arguments = _given() if arguments is None else [*arguments]
     debug = "-d" in arguments or "--debug" in arguments
     _open_standard_files()
     try:
@@ -70,10 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read the output has seen enough.
         _give_up_output()
         return 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as end:
         # Whoever does not read it may be what holds us up.
         _give_up_output()
-        return 130
+        return 128 + (end.args[0] if end.args else signal.SIGINT)
     except PybpfError as error:
         report(error, debug=debug)
         return 1
@@ -92,19 +101,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+def _given() -> list[str]:
+    """Return the arguments of this process; whoever calls it ply by a link means that command."""
+    program, *arguments = sys.argv
+    return ["ply", *arguments] if os.path.basename(program) == "ply" else arguments  # noqa: PTH119
+
+
 def _open_standard_files() -> None:
     """Give a place to what is closed of standard input, output and error, lest a map takes it."""
-    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # the lowest free number each time
-        pass
-    os.close(fd)
     for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            _open_nowhere()  # under this number: it is the lowest that is free
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
 
 
+def _open_nowhere() -> int:
+    """Open what is empty and takes all: /dev/null, or where there is none a file in memory."""
+    try:
+        return os.open(os.devnull, os.O_RDWR)
+    except OSError:
+        return os.memfd_create("null")
+
+
 def _give_up_output() -> None:
     """Send what is still in the buffer of standard output nowhere, now and at exit."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    nowhere = _open_nowhere()
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
 
@@ -144,7 +168,8 @@ def report(error: PybpfError, *, debug: bool) -> None:
     if isinstance(error, SourceError):
         print(_printable(str(error)), file=sys.stderr)
         return
-    print(_printable(f"error: {error}"), file=sys.stderr)
+    text = error.diagnostic().render() if isinstance(error, KernelError) else f"error: {error}"
+    print(_printable(text), file=sys.stderr)
     if isinstance(error, KernelError) and error.log:
         if debug:
             print(_printable(error.log), file=sys.stderr, end="")

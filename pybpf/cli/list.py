@@ -71,7 +71,7 @@ def _reader(provider: Provider, target: Target, *, live: bool) -> Callable[[], S
     if provider is Provider.TRACEPOINT:
         return target.event_names
     if live:
-        from pybpf.kernel.attach import why_no_kprobes
+        from pybpf.kernel.refusal import why_no_kprobes
 
         if reason := why_no_kprobes():
             raise TargetError(reason)

@@ -12,7 +12,7 @@ from pybpf import __version__
 from pybpf.cli import UsageError, inputs
 from pybpf.cli.printer import Printer
 from pybpf.errors import KernelError
-from pybpf.rows import ExitRow, LostRow, Row
+from pybpf.rows import Block, ExitRow, LostRow, Row
 
 if TYPE_CHECKING:
     from pybpf.kernel.attach import Skipped
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from pybpf.target.target import Target
 
 _DEFAULT_MAP = 4096
-_DEFAULT_BUFFER = 1 << 20
+_DEFAULT_BUFFER = 1 << 23
+_DEFAULT_PROBES = 1000
 _PAGE = 4096
 
 
-def declare(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments."""
+def declare_ply(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments that ply has too."""
     add = parser.add_argument
     add("script", nargs="?", metavar="SCRIPT-or-FILE", help="the script, or a file with it")
     add("arguments", nargs="*", metavar="ARG", help="what $1, $2 … stand for")
@@ -35,8 +36,15 @@ def declare(parser: argparse.ArgumentParser) -> None:
     add("-e", "--dry-run", action="store_true", help="compile only")
     add("-k", "--keep-going", action="store_true", help="go on where records are lost")
     add("-S", "--dump", action="store_true", help="print types, IR and bytecode first")
+    add("-T", "--self-test", action="store_true", help="check what this kernel and user can do")
     add("-u", "--unbuffer", action="store_true", help="write every line at once")
     add("-v", "--version", action="version", version=f"pybpf {__version__}")
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    declare_ply(parser)
+    add = parser.add_argument
     add("--format", choices=("text", "json"), default="text", help="JSON lines instead of text")
     add(
         "--map-size", type=inputs.count, default=_DEFAULT_MAP, metavar="N",
@@ -44,7 +52,15 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add(
         "--buffer", type=_buffer, default=_DEFAULT_BUFFER, metavar="SIZE",
-        help="room for records, such as 64K or 4M (1M)",
+        help="room for records, such as 64K or 16M (8M)",
+    )  # fmt: skip
+    add(
+        "--cgroup", metavar="PATH",
+        help="trace only what is in that cgroup or below; `self` is that of pybpf",
+    )  # fmt: skip
+    add(
+        "--max-probes", type=inputs.count, metavar="N", default=_DEFAULT_PROBES,
+        help=f"functions that patterns may match where each takes an event ({_DEFAULT_PROBES})",
     )  # fmt: skip
     add("--vm", action="store_true", help="run in the built-in VM, on the events of --events")
     add(
@@ -61,6 +77,10 @@ def _buffer(text: str) -> int:
 
 def main(options: argparse.Namespace) -> int:
     """Run the script and return the exit status that it means."""
+    if options.self_test:
+        from pybpf.cli import doctor
+
+        return doctor.examine(json=options.format == "json")
     source = inputs.script(options.script)
     if options.target and not (options.vm or options.dry_run):
         raise UsageError("--target goes with --vm or --dry-run: a live run is for this machine")
@@ -98,7 +118,7 @@ def _say(text: str) -> None:
 def _compile(options: argparse.Namespace, source: Source, target: Target) -> CompiledScript:
     from pybpf.compiler.pipeline import Options, compile_script
 
-    sizes = Options(map_entries=options.map_size, buffer_size=options.buffer)
+    sizes = Options(map_entries=options.map_size, buffer_size=options.buffer, cgroup=options.cgroup)
     if options.dump:
         from pybpf.compiler.dump import STAGES, dump
 
@@ -108,7 +128,7 @@ def _compile(options: argparse.Namespace, source: Source, target: Target) -> Com
     return compile_script(source, target, sizes)
 
 
-def _print_all(rows: Iterator[Row], show: Callable[[Row], None]) -> None:
+def _print_all(rows: Iterator[Row | Block], show: Callable[[Row | Block], None]) -> None:
     for row in rows:
         show(row)
 
@@ -116,6 +136,8 @@ def _print_all(rows: Iterator[Row], show: Callable[[Row], None]) -> None:
 def _run_vm(options: argparse.Namespace, source: Source, environment: dict[str, str]) -> int:
     from pybpf.vm.driver import read_events, run_events
 
+    if options.cgroup is not None:
+        raise UsageError("--cgroup is about this machine: recorded events have no cgroups")
     target = inputs.target(options.target, environment)
     script = _compile(options, source, target)
     events = read_events(inputs.read_text(options.events))
@@ -136,6 +158,7 @@ def _run_live(options: argparse.Namespace, source: Source, environment: dict[str
     if options.dry_run:
         _compile(options, source, inputs.target(options.target, environment))
         return 0
+    from pybpf.cli.progress import Bar
     from pybpf.kernel.child import Child
     from pybpf.session import Session
 
@@ -147,23 +170,31 @@ def _run_live(options: argparse.Namespace, source: Source, environment: dict[str
             environment["target"] = str(child.pid)
         target = inputs.target(None, environment)
         script = _compile(options, source, target)
-        show = Printer(target, json=options.format == "json", unbuffered=options.unbuffer)
-        session = stack.enter_context(
-            Session(
-                script,
-                target,
-                child=child,
-                strict=not options.keep_going,
-                catch_signals=True,
-                buffer_size=options.buffer,
-                before_wait=sys.stdout.flush,
-            )
+        show = Printer(
+            target,
+            json=options.format == "json",
+            unbuffered=options.unbuffer,
+            events=script.events,
         )
+        with Bar() as bar:
+            session = stack.enter_context(
+                Session(
+                    script,
+                    target,
+                    child=child,
+                    strict=not options.keep_going,
+                    catch_signals=True,
+                    buffer_size=options.buffer,
+                    before_wait=sys.stdout.flush,
+                    max_probes=options.max_probes,
+                    progress=bar,
+                )
+            )
         _report_skipped(session.skipped, debug=options.debug)
         if options.debug:
             _say("debug: attached")
-        _print_all(session.rows(), show)
-        _print_all(session.finish(), show)
+        _print_all(session.blocks(), show)
+        _print_all(session.finish_blocks(), show)
         _report_misses(session.recursion_misses())
         _complete(session.ending.lost if session.ending else 0, options)
         return session.status

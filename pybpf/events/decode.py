@@ -8,6 +8,7 @@ from typing import Protocol, cast
 
 from pybpf.dataclass import dataclass
 from pybpf.errors import EventError
+from pybpf.events.arrays import touched
 from pybpf.events.layout import (
     Codec,
     Member,
@@ -59,9 +60,12 @@ class MapReader(Protocol):
     def stack(self, stack_id: int, /) -> tuple[int, ...]:
         """Return a stack's addresses, innermost first; none if there is no such stack."""
 
+    def cpus(self) -> Sequence[int]:
+        """Return the number of each CPU that per-CPU maps have a value for."""
+
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class Form:
     """An event's schema made ready. ``fields``: place in the decoded record, type.
 
     ``simple`` lists the fields in the arguments' place where nothing else has to be looked up.
@@ -94,8 +98,10 @@ class Decoder:
     def __init__(
         self, script: CompiledScript, maps: MapReader, *, byteorder: str = "little"
     ) -> None:
+        self.order = "<" if byteorder == "little" else ">"
         self._maps = maps
-        self._id = struct.Struct("<I" if byteorder == "little" else ">I").unpack_from
+        self._byteorder = byteorder
+        self._id = struct.Struct(f"{self.order}I").unpack_from
         self._forms = [_form(schema, byteorder) for schema in script.events]
         self._tables = {
             spec.name: _table(spec, byteorder) for spec in script.maps if spec.role in _SCRIPT_ROLES
@@ -107,13 +113,17 @@ class Decoder:
             (spec.failures, spec.name) for spec in script.maps if spec.failures is not None
         ]
 
+    def form(self, number: int) -> Form | None:
+        """Return the event with a number made ready, or None if there is none."""
+        return self._forms[number] if 0 <= number < len(self._forms) else None
+
     def decode(self, record: bytes | memoryview) -> Row | None:
         """Return the row a record stands for; None for a ``clear``, which is performed.
 
         A map argument is read now. Raises EventError if the bytes fit no event of the script.
         """
         try:
-            form: _Form = self._forms[self._id(record)[0]]
+            form: Form = self._forms[self._id(record)[0]]
         except (struct.error, IndexError):
             raise EventError(self._why_unknown(record)) from None
         values = form.codec.decode(record)
@@ -151,12 +161,8 @@ class Decoder:
         found = self._maps.items(table.spec.name)
         if not table.spec.constants:
             return found
-        size = table.value_codec.size
-        return [
-            (key, [value[:size] for value in values])
-            for key, (_, values) in zip(table.spec.constants, found, strict=True)
-            if any(map(any, values))
-        ]
+        cpus = self._maps.cpus() if table.spec.filled else ()
+        return touched(table.spec, found, cpus, table.value_codec.size, self._byteorder)
 
     def lost_rows(self) -> tuple[LostRow, ...]:
         """Return the counters of lost records and refused map updates that are not zero."""
@@ -177,16 +183,16 @@ class Decoder:
             return f"record: {len(record)} bytes hold no event id"
         return f"record: the script has no event {self._id(record)[0]}"
 
-    def _cells(self, form: _Form, values: tuple[Plain, ...]) -> tuple[Cell | MapRow, ...]:
+    def _cells(self, form: Form, values: tuple[Plain, ...]) -> tuple[Cell | MapRow, ...]:
         if form.simple is not None:
             return tuple([Cell(values[place], t) for place, t in form.simple])
         return tuple(self._cell(arg, form, values) for arg in form.schema.args)
 
-    def _cell(self, arg: EventArg, form: _Form, values: tuple[Plain, ...]) -> Cell | MapRow:
+    def _cell(self, arg: EventArg, form: Form, values: tuple[Plain, ...]) -> Cell | MapRow:
         match arg:
             case FieldArg(field=field):
                 place, t = form.fields[field]
-                return Cell(self._with_stacks(values[place], t), t)
+                return Cell(self.with_stacks(values[place], t), t)
             case ConstArg(value=value, type=t):
                 return Cell(value, t)
             case MapArg(name=name):
@@ -194,18 +200,18 @@ class Decoder:
 
     def _entry(self, table: _Table, entry: Entry) -> tuple[tuple[Value, ...], Value]:
         key, value = entry
-        keys = tuple(self._with_stacks(k, t) for k, t in zip(key, table.keys, strict=True))
+        keys = tuple(self.with_stacks(k, t) for k, t in zip(key, table.keys, strict=True))
         if table.spec.role is MapRole.QUANTIZE:
             return keys, Buckets(cast("tuple[int, ...]", value))
-        return keys, self._with_stacks(value, table.value)
+        return keys, self.with_stacks(value, table.value)
 
-    def _with_stacks(self, value: Plain, t: Type) -> Value:
-        """Replace stack ids, however deep, by the stacks they name."""
+    def with_stacks(self, value: Plain, t: Type) -> Value:
+        """Return a value with the stack ids in it, however deep, replaced by the stacks."""
         if isinstance(value, int):
             return self._stack(value) if show_of(t) is Show.STACK else value
         if isinstance(value, bytes):
             return value
-        return tuple(self._with_stacks(v, u) for v, u in zip(value, _parts(t), strict=True))
+        return tuple(self.with_stacks(v, u) for v, u in zip(value, _parts(t), strict=True))
 
     def _stack(self, value: int) -> Stack:
         # bpf_get_stackid() returns an id or a negative errno, whatever the sign of the type.
@@ -213,19 +219,19 @@ class Decoder:
         return Stack(stack_id, self._maps.stack(stack_id) if stack_id >= 0 else ())
 
 
-def _form(schema: EventSchema, byteorder: str) -> _Form:
+def _form(schema: EventSchema, byteorder: str) -> Form:
     path = f"event {schema.id}"
     fields = {f.name: (place, f.type) for place, f in enumerate(schema.payload.fields, start=1)}
     simple: list[tuple[int, Type]] | None = []
     for arg in schema.args:
         if isinstance(arg, FieldArg) and arg.field not in fields:
             raise EventError(f"{path}: the record has no field '{arg.field}'")
-        if simple is None or not isinstance(arg, FieldArg) or _has_stack(fields[arg.field][1]):
+        if simple is None or not isinstance(arg, FieldArg) or has_stack(fields[arg.field][1]):
             simple = None
         else:
             simple.append(fields[arg.field])
     codec = Codec(declare_event(schema), byteorder, path)
-    return _Form(schema, codec, fields, None if simple is None else tuple(simple))
+    return Form(schema, codec, fields, None if simple is None else tuple(simple))
 
 
 def _table(spec: MapSpec, byteorder: str) -> _Table:
@@ -283,7 +289,7 @@ def _merge(table: _Table, values: Sequence[bytes]) -> Plain:
             return table.value_codec.decode(values[0])[0]
 
 
-def _code(form: _Form, cells: tuple[Cell | MapRow, ...]) -> int:
+def _code(form: Form, cells: tuple[Cell | MapRow, ...]) -> int:
     match cells:
         case (Cell(value=int(code)),):
             return code & 255
@@ -302,5 +308,6 @@ def _parts(t: Type) -> Iterable[Type]:
             return ()
 
 
-def _has_stack(t: Type) -> bool:
-    return show_of(t) is Show.STACK or any(_has_stack(part) for part in set(_parts(t)))
+def has_stack(t: Type) -> bool:
+    """Whether values of the type are, or contain, ids of stacks."""
+    return show_of(t) is Show.STACK or any(has_stack(part) for part in set(_parts(t)))

@@ -135,7 +135,7 @@ class Codec:
     The kernel rounds per-CPU values and perf samples up to 8 bytes, so up to 7 bytes may follow.
     """
 
-    __slots__ = ("_flat", "_layout", "_path", "_unpack", "format", "size")
+    __slots__ = ("_layout", "_path", "_unpack", "flat", "format", "size")
 
     def __init__(self, layout: Record, byteorder: str, path: str) -> None:
         self.format = ("<" if byteorder == "little" else ">") + "".join(_codes(layout))
@@ -143,14 +143,14 @@ class Codec:
         self._layout = layout
         self._path = path
         self._unpack = struct.Struct(self.format).unpack_from
-        self._flat = all(isinstance(m.layout, Scalar | Chars) for m in layout.members)
+        self.flat = all(isinstance(m.layout, Scalar | Chars) for m in layout.members)
 
     def decode(self, data: bytes | memoryview) -> tuple[Plain, ...]:
         """Return the members' values in order; EventError if the size of ``data`` is wrong."""
         if not self.size <= len(data) < self.size + 8:
             raise EventError(f"{self._path}: {len(data)} bytes where {self.size} are expected")
         flat = self._unpack(data)
-        if self._flat:
+        if self.flat:
             return flat
         values = iter(flat)
         return tuple(_nest(m.layout, values) for m in self._layout.members)

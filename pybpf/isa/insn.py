@@ -9,6 +9,7 @@ from typing import Literal
 from pybpf.dataclass import dataclass, field
 from pybpf.isa.abi import AttachType, ProgType
 from pybpf.isa.table import OPS, OpSpec
+from pybpf.source import Span
 
 R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, R10 = range(11)
 STACK_SIZE = 512
@@ -64,7 +65,8 @@ class Program:
 
     ``labels`` maps a name to the index (counting Insns, not slots) it stands before. Entry points
     of subprograms are labels that a ``call_local`` or a ``lddw_func`` names. Names are letters,
-    digits and ``_.$@``, and do not begin with a digit.
+    digits and ``_.$@``, and do not begin with a digit. ``spans`` says of each instruction where in
+    a script it comes from, as far as that is known.
     """
 
     insns: tuple[Insn, ...]
@@ -74,6 +76,7 @@ class Program:
     expected_attach_type: AttachType | None = None
     licence: str = "GPL"
     lines: tuple[LineInfo, ...] = ()
+    spans: tuple[Span | None, ...] = field(default=(), compare=False, repr=False)
 
     @classmethod
     def from_bytes(cls, data: bytes, byteorder: ByteOrder = "little") -> Program:

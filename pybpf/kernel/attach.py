@@ -16,17 +16,18 @@ from pybpf.kernel.fd import Fd
 from pybpf.kernel.functions import located
 from pybpf.kernel.maps import online_cpus
 from pybpf.kernel.programs import Prog
+from pybpf.kernel.refusal import check_inside, explained, why_no_kprobes
 from pybpf.script import KernelFunction, ProbeSpec, Provider
-from pybpf.suggest import did_you_mean
 from pybpf.target.target import Target
 
 _SOFTWARE, _TRACEPOINT = 1, 2  # PERF_TYPE_SOFTWARE, PERF_TYPE_TRACEPOINT
 _CPU_CLOCK = 0  # PERF_COUNT_SW_CPU_CLOCK
-_KPROBE_OPTIONS = ("CONFIG_KPROBES", "CONFIG_KPROBE_EVENTS")
 # Refusals that would be the same for any other function.
 _GENERAL = {errno.EPERM, errno.EACCES, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 # So many files are closed one after the other; else so many threads do it.
 _FEW, _CLOSERS = 4, 32
+MAX_PROBES = 1000
+"""How many perf events patterns may take: each costs the kernel milliseconds, at both ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,30 @@ class Skipped:
     reason: str
 
 
+# Where a program is attached, and what that is called in messages.
+_Place = tuple[KernelFunction, str]
+
+
 class Attachments:
     """What is attached on behalf of one run."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(
+        self,
+        target: Target,
+        *,
+        max_probes: int = MAX_PROBES,
+        progress: Callable[[int, int], object] = lambda _done, _all: None,
+    ) -> None:
+        """Prepare to attach.
+
+        ``max_probes`` limits the perf events that patterns take where one link cannot do it.
+        ``progress`` is told how many functions of a pattern are attached, of how many, now and
+        then; what it raises goes up.
+        """
         self._target = target
+        self._max_probes = max_probes
+        self._progress = progress
+        self._matched = 0
         self._events: list[Fd] = []
         self._links: list[Fd] = []
         self.skipped: list[Skipped] = []
@@ -50,6 +70,13 @@ class Attachments:
     def wants_multi(self, probe: ProbeSpec) -> bool:
         """Whether the probe is attached by one link to many functions."""
         return probe.glob and probe.traced and features.kprobe_multi()
+
+    def files(self, probe: ProbeSpec) -> int:
+        """Return about how many files the probe takes: an event and a link for each function."""
+        if self.wants_multi(probe):
+            return 1
+        count = len(probe.functions)
+        return 2 * max(1, min(count, self._max_probes) if probe.glob else count)
 
     def open(self, probe: ProbeSpec, prog: Prog) -> Callable[[], None]:
         """Open the events of a probe; the program runs only once what this returns is called.
@@ -126,80 +153,124 @@ class Attachments:
             return self._event(event, prog)
 
         (first, *_) = probe.functions
+        if not probe.glob:
+            check_inside(first, self._target)
         if not probe.glob and ":" not in first.symbol:
-            self._check_inside(first)
             try:
                 return opened(first)
             except KernelError as error:
                 if error.errno != errno.EADDRNOTAVAIL:  # the name stands for several functions
-                    raise self._explained(error, probe) from None
+                    raise explained(error, probe, self._target) from None
+        places = self._places(probe)
+        if probe.glob:
+            self._check_number(probe, len(places))
+        return self._all_of(probe, places, opened)
+
+    def _all_of(
+        self,
+        probe: ProbeSpec,
+        places: Sequence[_Place],
+        opened: Callable[[KernelFunction], Callable[[], None]],
+    ) -> Callable[[], None]:
+        """Open an event for each place; those of a pattern may be refused, but for the last."""
         steps = []
-        for place, name in self._places(probe):
+        for done, (place, name) in enumerate(places):
+            self._progress(done, len(places))
             try:
                 steps.append(opened(place))
             except KernelError as error:
                 if error.errno in _GENERAL:
-                    raise
+                    raise _without_room(error, probe, len(places)) from None
+                if not probe.glob and len(places) == 1:
+                    raise explained(error, probe, self._target) from None
                 self._skip(probe, name, error)
+        self._progress(len(places), len(places))
         if not steps:
             raise self._none_left(probe)
         return _all(steps)
 
-    def _check_inside(self, place: KernelFunction) -> None:
-        """Refuse an offset that leads into another function; the kernel takes any."""
-        if not (place.symbol and place.offset):
+    def _check_number(self, probe: ProbeSpec, count: int) -> None:
+        """Refuse patterns that would take too many perf events."""
+        self._matched += count
+        if self._matched <= self._max_probes:
             return
-        starts = located([place.symbol], self._target, traceable=False)
-        ends = [self._target.symbols.resolve(start + place.offset) for start in starts]
-        if any(end and end[1] == place.offset for end in ends) or not starts:
-            return
-        name, offset = ends[0] or ("no function", 0)
-        raise KernelError(
-            errno.EILSEQ,
-            f"cannot probe {place.symbol}+{place.offset:#x}",
-            hints=(f"that is beyond its end: it is {name}+{offset:#x}",),
+        why = "without kprobe.multi (Linux 5.18, CONFIG_FPROBE)"
+        if features.kprobe_multi():
+            why = "as it uses registers that kprobe.multi does not have"
+        others = f", with the patterns before it {self._matched:,}" * (self._matched > count)
+        raise TargetError(
+            f"{probe.spec} stands for {count:,} functions{others}: {why}, each takes an event of "
+            f"its own, and {self._max_probes:,} may be opened",
+            hints=(
+                "choose fewer functions by a narrower pattern: `pybpf list` shows what one matches",
+                f"`pybpf run --max-probes {self._matched}` allows as many, and takes its time",
+            ),
         )
 
-    def _places(self, probe: ProbeSpec) -> list[tuple[KernelFunction, str]]:
+    def _places(self, probe: ProbeSpec) -> list[_Place]:
         """Return all places that the names of a probe's functions stand for, each with its name."""
         (first, *_) = probe.functions
         names = [place.symbol for place in probe.functions]
         found = located(names, self._target, traceable=probe.glob)
         if not found and not probe.glob:
-            raise self._explained(KernelError(errno.ENOENT, ""), probe)
+            raise explained(KernelError(errno.ENOENT, ""), probe, self._target)
         if not found:  # the kernel hides addresses
             return [(place, place.symbol) for place in probe.functions]
         return [
             (KernelFunction("", address + first.offset), name) for address, name in found.items()
         ]
 
-    def _attach_many(
-        self, probe: ProbeSpec, places: list[tuple[KernelFunction, str]], prog: Prog
-    ) -> None:
-        """Attach to many functions by as few links as possible: a list that is refused is halved.
+    def _attach_many(self, probe: ProbeSpec, places: list[_Place], prog: Prog) -> None:
+        """Attach to many functions by one link."""
+        self._progress(0, len(places))
+        link = self._link(probe, places, prog)
+        if link is None:
+            refused = self._refused(probe, places, prog)
+            places = [place for place in places if place not in refused]
+            if not places:
+                raise self._none_left(probe)
+            link = self._link(probe, places, prog)
+        if link is None:  # what the kernel has just taken in parts: a module may be gone
+            raise KernelError(errno.EAGAIN, f"cannot attach {probe.spec}")
+        self._links.append(link)
+        self._progress(len(places), len(places))
 
-        One unprobeable function makes the kernel refuse the whole list.
+    def _link(self, probe: ProbeSpec, places: list[_Place], prog: Prog) -> Fd | None:
+        """Return a link to all of the places, None where the kernel refuses one of them."""
+        try:
+            return syscall.link_kprobe_multi(
+                prog, _listed(places), on_return=probe.provider is Provider.KRETPROBE
+            )
+        except KernelError as error:
+            if error.errno in _GENERAL:
+                raise
+            if len(places) == 1:
+                self._skip(probe, places[0][1], error)
+            return None
+
+    def _refused(self, probe: ProbeSpec, places: list[_Place], prog: Prog) -> set[_Place]:
+        """Return the places that the kernel refuses, of a list that it has refused.
+
+        One makes it refuse the whole list, and it does not say which: halves of the list lead
+        there. (Many small links would do as well, but every call of a function that ftrace traces
+        would ask each of them whether it is theirs.)
         """
-        on_return = probe.provider is Provider.KRETPROBE
+        refused: set[_Place] = set()
         waiting = [places]
-        attached = 0
         while waiting:
             part = waiting.pop()
-            try:
-                link = syscall.link_kprobe_multi(prog, _listed(part), on_return=on_return)
-            except KernelError as error:
-                if error.errno in _GENERAL:
-                    raise
-                if len(part) == 1:
-                    self._skip(probe, part[0][1], error)
+            if len(part) == 1:
+                refused.update(part)
+                continue
+            self._progress(0, len(places))
+            middle = len(part) // 2
+            for half in (part[:middle], part[middle:]):
+                link = self._link(probe, half, prog)
+                if link is None:
+                    waiting.append(half)
                 else:
-                    middle = len(part) // 2
-                    waiting += [part[middle:], part[:middle]]
-            else:
-                self._links.append(link)
-                attached += len(part)
-        if not attached:
-            raise self._none_left(probe)
+                    link.close()
+        return refused
 
     def _skip(self, probe: ProbeSpec, function: str, error: KernelError) -> None:
         self.skipped.append(Skipped(probe.spec, function, error.strerror or ""))
@@ -210,48 +281,24 @@ class Attachments:
         action = f"cannot probe any of the functions that {probe.spec} stands for"
         return KernelError(errno.ENOENT, action, hints=hints)
 
-    def _explained(self, error: KernelError, probe: ProbeSpec) -> KernelError:
-        (place,) = probe.functions
-        where = place.symbol or f"address {place.offset:#x}"
-        where += f"+{place.offset:#x}" if place.symbol and place.offset else ""
-        hints = error.hints
-        match error.errno:
-            case errno.ENOENT if place.symbol:
-                hints = self._missing(place.symbol)
-            case errno.ENOENT:
-                hints = ("no function of the kernel lies there",)
-            case errno.EILSEQ:
-                hints = ("no instruction starts at this offset",)
-            case errno.EINVAL if place.offset and probe.provider is Provider.KRETPROBE:
-                hints = ("a kretprobe is put on the start of a function",)
-            case errno.EINVAL:
-                hints = ("the kernel does not let this place be probed",)
-            case _:
-                pass
-        return KernelError(error.errno or errno.EINVAL, f"cannot probe {where}", hints=hints)
 
-    def _missing(self, name: str) -> tuple[str, ...]:
-        """Say that there is no function of that name, and what may be meant."""
-        module, _, bare = name.rpartition(":")
-        try:
-            known = self._target.functions()
-        except TargetError:
-            known = ()
-        for today in self._target.arch.syscall_functions(bare):
-            if today in known:
-                return (
-                    f"since Linux 4.17 that is {today}, with a struct pt_regs as argument",
-                    "tracepoint:syscalls/sys_enter_… has the arguments of system calls",
-                )
-        where = f" in a loaded module called '{module}'" if module else ""
-        return (f"there is no such function{where}{did_you_mean(bare, known)}",)
-
-
-def _listed(places: list[tuple[KernelFunction, str]]) -> list[int] | list[str]:
+def _listed(places: list[_Place]) -> list[int] | list[str]:
     """Return addresses, or names where the kernel hides addresses."""
     if places[0][0].symbol:
         return [name for _, name in places]
     return [place.offset for place, _ in places]
+
+
+def _without_room(error: KernelError, probe: ProbeSpec, count: int) -> KernelError:
+    """Return the error of a probe among many for which this process has no room, or no right."""
+    hints = error.hints
+    if error.errno == errno.EMFILE:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        takes = f"{count:,} functions take two files each"
+        hints = (f"{takes}, and this process may have {limit:,} open: see `ulimit -Hn`",)
+    return KernelError(error.errno or errno.EINVAL, f"cannot attach {probe.spec}", hints=hints)
 
 
 def _some_cpu() -> int:
@@ -278,19 +325,6 @@ def _all(steps: Sequence[Callable[[], None]]) -> Callable[[], None]:
             step()
 
     return attach
-
-
-def why_no_kprobes() -> str:
-    """Return why no function can be probed on this kernel; empty where that is possible."""
-    if features.pmu("kprobe") is not None:
-        return ""
-    config = features.config()
-    missing = [option for option in _KPROBE_OPTIONS if option not in config]
-    if not config:
-        return f"this kernel has no kprobes ({' or '.join(_KPROBE_OPTIONS)} is missing)"
-    if missing:
-        return f"this kernel was built without {' and '.join(missing)}"
-    return "this kernel has no kprobe events for perf (Linux 4.17)"
 
 
 def _named(tracepoint: str, attach: Callable[[], None]) -> Callable[[], None]:

@@ -13,7 +13,7 @@ from typing import Self
 
 from pybpf.errors import KernelError
 from pybpf.kernel.fd import Fd
-from pybpf.kernel.syscall import child_start
+from pybpf.kernel.syscall import check, ffi, lib
 
 _SHELL = "/bin/sh"
 _GRACE_MS = 2000
@@ -103,6 +103,23 @@ class Child:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def child_start(
+    death_signal: int,
+    path: str,
+    arguments: Sequence[str],
+    otherwise: Sequence[str],
+) -> int:
+    """Fork a child that has stopped and, at SIGCONT, becomes a program; return its pid.
+
+    Where ``path`` cannot be executed it becomes ``otherwise[0]``. It gets ``death_signal`` when the
+    calling thread ends.
+    """
+    kept = [[ffi.new("char[]", os.fsencode(a)) for a in words] for words in (arguments, otherwise)]
+    argv, others = (ffi.new("char *[]", [*words, ffi.NULL]) for words in kept)
+    pid = lib.child_start(death_signal, os.fsencode(path), argv, others)
+    return check(pid, "cannot fork a process for the command")
 
 
 def descendants(pid: int) -> Iterator[int]:

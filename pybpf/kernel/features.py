@@ -17,7 +17,7 @@ from pybpf.dataclass import dataclass
 from pybpf.errors import KernelError
 from pybpf.isa.abi import AttachType, MapType, ProgType
 from pybpf.isa.helpers import HELPERS
-from pybpf.isa.insn import Insn, Program, insn
+from pybpf.isa.insn import R10, Insn, Program, insn
 from pybpf.kernel import programs
 from pybpf.kernel.maps import Map
 from pybpf.kernel.programs import Prog
@@ -62,21 +62,32 @@ def pmu(name: str) -> Pmu | None:
 def config() -> Mapping[str, str]:
     """Return the kernel's build options, ``CONFIG_BPF`` to ``y``; empty where it does not tell.
 
-    Source: /proc/config.gz, else /boot/config-RELEASE. Only for advice in error messages.
+    Sources: /proc/config.gz, else /boot/config-RELEASE, else what lies with the modules. Only for
+    advice in messages.
     """
-    from pathlib import Path
-
+    release = os.uname().release
     text = ""
-    if Path("/proc/config.gz").exists():
-        import gzip
-
-        text = gzip.decompress(Path("/proc/config.gz").read_bytes()).decode()
-    else:
-        boot = Path(f"/boot/config-{os.uname().release}")
-        if boot.exists():
-            text = boot.read_text()
+    for place in (
+        "/proc/config.gz",
+        f"/boot/config-{release}",
+        f"/lib/modules/{release}/config",
+    ):
+        try:
+            text = _read_config(place)
+        except OSError:
+            continue
+        break
     lines = (line.partition("=") for line in text.splitlines() if line.startswith("CONFIG_"))
     return {option: value for option, _, value in lines}
+
+
+def _read_config(place: str) -> str:
+    """Return the text of a file, which may be compressed; raises OSError."""
+    import gzip
+
+    opened = gzip.open if place.endswith(".gz") else open
+    with opened(place, "rt") as file:
+        return str(file.read())
 
 
 def _load(
@@ -211,6 +222,39 @@ def debug_info() -> bool:
     return True
 
 
+# Fills 32 bytes of stack, of which a name takes 16 at most, and looks at the last of them.
+_PAD = 32
+_LAST = insn("stb", dst=R10, off=-1, imm=1)
+_NAME = (
+    insn("mov64_reg", dst=1, src=R10),
+    insn("add64_imm", dst=1, imm=-_PAD),
+    insn("mov64_imm", dst=2, imm=_PAD),
+    insn("call_helper", imm=HELPERS["bpf_get_current_comm"]),
+    insn("ldxb", src=R10, off=-1),
+    insn("exit"),
+)
+
+
+@cache
+def comm_padded() -> bool:
+    """Return whether bpf_get_current_comm() leaves zeros behind the name (not Linux 6.0 to 6.1).
+
+    That is seen by running a program (Linux 5.10); where it cannot be run, it is taken for a no.
+    """
+    return _gives_zero(_LAST, *_NAME)
+
+
+def _gives_zero(*insns: Insn) -> bool:
+    """Return whether a program can be loaded and run, and the result is 0."""
+    try:
+        with _load(insns, ProgType.RAW_TRACEPOINT) as prog:
+            return prog.test_run().retval == 0
+    except KernelError as error:
+        if error.errno == errno.EPERM:
+            raise
+        return False
+
+
 def detect() -> frozenset[str]:
     """Return the names in ``target.features`` of what this kernel can do."""
     if _knows_all():
@@ -222,17 +266,19 @@ def detect() -> frozenset[str]:
             features.CPU_V4: cpu_v4(),
             features.JMP32: jmp32(),
             features.MAP_VALUE_ADDR: map_value_addr(),
+            features.COMM_PADDED: comm_padded(),
         }
     return frozenset(name for name, known in found.items() if known)
 
 
 def _knows_all() -> bool:
-    """Return whether the kernel takes a program that uses all features but ring buffers.
+    """Return whether the kernel runs a program that uses all features but ring buffers.
 
     On a current kernel that saves the time of trying each.
     """
     with Map(MapType.ARRAY, "probe", 4, 8, 1) as array:
-        return _loads(
+        return _gives_zero(
+            _LAST,
             insn("lddw_map_value", dst=1, imm=array.fileno()),
             insn("mov64_imm", dst=2, imm=8),
             insn("mov64_imm", dst=3),
@@ -242,5 +288,5 @@ def _knows_all() -> bool:
             insn("sdiv64_imm", imm=1),
             insn("jeq32_imm"),
             insn("gotol"),
-            insn("exit"),
+            *_NAME,
         )

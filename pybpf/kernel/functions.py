@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pybpf.errors import TargetError
-from pybpf.kernel.tracefs import open_tracefs
+from pybpf.kernel.tracefs import open_debugfs, open_tracefs
 from pybpf.target.target import Target
 
 _TRACEABLE = "available_filter_functions_addrs"
@@ -24,13 +24,22 @@ def located(names: Iterable[str], target: Target, *, traceable: bool) -> dict[in
         symbols = target.symbols
     except TargetError:
         return {}
-    calls = _calls() if traceable else frozenset()
+    calls = entries() if traceable else frozenset()
     found: dict[int, str] = {}
     for name in names:
         for address in symbols.addresses(_symbol(name)):
-            if not calls or not calls.isdisjoint(range(address, address + _ENTRY)):
+            if not calls or _reaches(address, calls):
                 found.setdefault(address, name)
     return found
+
+
+def _reaches(address: int, calls: frozenset[int]) -> bool:
+    # The most frequent distances first: there are tens of thousands of functions.
+    return (
+        address in calls
+        or address + 4 in calls
+        or not calls.isdisjoint(range(address, address + _ENTRY))
+    )
 
 
 def _symbol(name: str) -> str:
@@ -40,7 +49,7 @@ def _symbol(name: str) -> str:
 
 
 # line: address ' ' name ['\t[' module ']']
-def _calls() -> frozenset[int]:
+def entries() -> frozenset[int]:
     """Return the addresses of the calls that ftrace replaces; none where it does not tell."""
     try:
         with open_tracefs() as tree:
@@ -48,3 +57,14 @@ def _calls() -> frozenset[int]:
     except (FileNotFoundError, TargetError):
         return frozenset()
     return frozenset(int(line.partition(" ")[0], 16) for line in text.splitlines())
+
+
+# line: '0x' start '-' '0x' end '\t' symbol
+def blacklist() -> set[str]:
+    """Return the functions that kprobes refuses; none where the list cannot be had."""
+    try:
+        with open_debugfs() as tree:
+            text = tree.read("kprobes/blacklist")
+    except (TargetError, FileNotFoundError):
+        return set()
+    return {line.split()[-1] for line in text.splitlines() if line}

@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from pybpf.errors import KernelError, TargetError
-from pybpf.kernel.tracefs import open_debugfs, open_tracefs
+from pybpf.kernel.functions import blacklist
+from pybpf.kernel.namespaces import pid_namespace
+from pybpf.kernel.tracefs import open_tracefs
 from pybpf.target.arch import ARCHES, Arch
 from pybpf.target.features import ALL
 from pybpf.target.symbols import SymbolTable, parse_kallsyms
@@ -63,6 +65,11 @@ class LiveTarget:
             return ALL
 
     @cached_property
+    def pid_namespace(self) -> tuple[int, int] | None:
+        """The namespace of this process's pid: its device and inode; None for the initial one."""
+        return pid_namespace()
+
+    @cached_property
     def environment(self) -> Mapping[str, str]:
         """What ``$name`` stands for in a script."""
         return {**os.environ, **self._overrides}
@@ -82,7 +89,7 @@ class LiveTarget:
         if not any(address for address, _ in table):
             raise TargetError(
                 f"the kernel hides the addresses in {_KALLSYMS}; "
-                "run as root, with the sysctl kernel.kptr_restrict at most 1"
+                "run as root or with CAP_SYSLOG, and the sysctl kernel.kptr_restrict at most 1"
             )
         return table
 
@@ -122,7 +129,7 @@ class LiveTarget:
             names = {_bare(name) for _, name in self.symbols}
         else:
             names |= self._aliases(names)
-        names -= _blacklist()
+        names -= blacklist()
         return tuple(sorted(name for name in names if not name.startswith(_PADDING)))
 
     def _aliases(self, names: set[str]) -> set[str]:
@@ -147,14 +154,3 @@ class LiveTarget:
 def _bare(name: str) -> str:
     """Return a symbol's name without its module."""
     return name.partition(" ")[0]
-
-
-# line: '0x' start '-' '0x' end '\t' symbol
-def _blacklist() -> set[str]:
-    """Return the functions that kprobes refuses; none where the list cannot be had."""
-    try:
-        with open_debugfs() as tree:
-            text = tree.read("kprobes/blacklist")
-    except (TargetError, FileNotFoundError):
-        return set()
-    return {line.split()[-1] for line in text.splitlines() if line}

@@ -41,6 +41,8 @@ class Loaded:
             with Described(script.maps) as described:
                 for spec in script.maps:
                     self.maps[spec.name] = self._stack.enter_context(described.create(spec))
+                    if spec.role is MapRole.CGROUP:
+                        self._fill_cgroup(self.maps[spec.name])
             self.ring = self._open_ring(buffer_size)
         except BaseException:
             self.close()
@@ -58,6 +60,13 @@ class Loaded:
                 self._stack.callback(ring.close)
                 return ring
         return None
+
+    def _fill_cgroup(self, array: Map) -> None:
+        from pybpf.kernel.cgroup import open_cgroup
+
+        assert self.script.cgroup is not None, "the script was compiled for a cgroup"
+        with open_cgroup(self.script.cgroup) as cgroup:
+            array.update(bytes(4), _U32.pack(cgroup.fileno()))
 
     def program(self, probe: ProbeSpec, *, multi: bool = False) -> Prog:
         """Load the program of a probe, once for all probes that share it.
@@ -89,7 +98,10 @@ class Loaded:
                     debug=debug,
                 )
             except KernelError as error:
+                from pybpf.kernel.rejection import locate
+
                 error.action = f"cannot load the program of {probe.spec}"
+                locate(error, probe.program)
                 raise
 
     def bound(self, program: Program) -> Program:
@@ -120,6 +132,10 @@ class Loaded:
                 frames = struct.unpack(f"={spec.value_size // 8}Q", value[0])
                 return tuple(frame for frame in frames if frame)
         return ()
+
+    def cpus(self) -> Sequence[int]:
+        """Return the number of each CPU that per-CPU maps have a value for."""
+        return possible_cpus()
 
     def lost(self) -> int:
         """Return how many records were lost so far for want of room."""
@@ -219,7 +235,7 @@ def _available() -> int:
 def _create(spec: MapSpec, btf: Fd | None = None, types: tuple[int, int] = (0, 0)) -> Map:
     _check_memory(spec)
     try:
-        return Map(
+        created = Map(
             spec.type,
             spec.name,
             spec.key_size,
@@ -235,6 +251,9 @@ def _create(spec: MapSpec, btf: Fd | None = None, types: tuple[int, int] = (0, 0
             option = "--buffer" if spec.role is MapRole.EVENTS else "--map-size"
             error.hints += (f"{spec.max_entries} {what} are too many: see {option}",)
         raise
+    if spec.initial:
+        created.update(bytes(spec.key_size), spec.initial)
+    return created
 
 
 def _debug_info(program: Program, name: str, stack: ExitStack) -> DebugInfo | None:

@@ -50,8 +50,13 @@ def online_cpus() -> tuple[int, ...]:
 def _cpus(which: str) -> tuple[int, ...]:
     """Read a list such as ``0-3,8``. Source: /sys/devices/system/cpu/."""
     cpus: list[int] = []
-    with open(f"/sys/devices/system/cpu/{which}") as file:  # noqa: PTH123 - pathlib loads slowly
-        parts = file.read().strip().split(",")
+    path = f"/sys/devices/system/cpu/{which}"
+    try:
+        with open(path) as file:  # noqa: PTH123 - pathlib loads slowly
+            parts = file.read().strip().split(",")
+    except OSError as error:
+        hint = "mount -t sysfs none /sys"
+        raise KernelError(error.errno or 0, f"cannot read {path}", hints=(hint,)) from None
     for part in parts:
         first, _, last = part.partition("-")
         cpus += range(int(first), int(last or first) + 1)
@@ -181,11 +186,13 @@ class Map(Fd):
 
     def clear(self) -> None:
         """Delete all entries; in an array, where that is impossible, write zeros over them."""
-        empty = bytes(self.value_size)
-        for key in list(self.keys()):
-            if self.map_type in {MapType.ARRAY, MapType.PERCPU_ARRAY}:
-                self.update(key, empty)
-            else:
+        if self.map_type in {MapType.ARRAY, MapType.PERCPU_ARRAY}:
+            empty = bytes(self.value_size)
+            for key, values in self.items():
+                if any(value != empty for value in values):
+                    self.update(key, empty)
+        else:
+            for key in list(self.keys()):
                 self.delete(key)
 
     def _key(self, key: bytes) -> bytes:

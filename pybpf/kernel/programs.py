@@ -194,34 +194,8 @@ def _text(log: bytearray) -> str:
 
 
 def _explained(error: KernelError, log: str) -> KernelError:
+    from pybpf.kernel.rejection import verifier_reason
+
     reason = verifier_reason(log)
     hints = tuple(f"the kernel's log says: {line}" for line in reason) or error.hints
     return KernelError(error.errno or errno.EINVAL, error.action, log=log, hints=hints)
-
-
-# What stands below the reason: statistics, and the two states that show an infinite loop.
-_BELOW = (
-    "processed ",
-    "verification time ",
-    "stack depth ",
-    "peak memory ",
-    "max_states ",
-    "cur state:",
-    "old state:",
-)
-# Linux 7 explains at length what older kernels say in one line, which it still prints first.
-_EXPLANATION = "Verification failed:"
-
-
-def verifier_reason(log: str) -> tuple[str, ...]:
-    """Return what a verifier log gives as the reason: one line, and the source line at fault.
-
-    The source line (from line_info) is printed ``; text @ file:line`` ahead of the instructions it
-    became; the last one printed is that of the instruction at fault.
-    """
-    lines = [line.strip() for line in log.partition(_EXPLANATION)[0].splitlines()]
-    lines = [line for line in lines if line and not line.startswith(_BELOW)]
-    if not lines:
-        return ()
-    source = next((line[1:].strip() for line in reversed(lines) if line.startswith(";")), None)
-    return (lines[-1],) if source is None else (lines[-1], source)

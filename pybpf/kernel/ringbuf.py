@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from pybpf._bpf_syscall import CData  # noqa: TID251 - a type, for mypy only
 
 _LENGTH, _U32 = Struct("=I4x"), Struct("=I")
-_ROOM = 1 << 18
+# A batch: thousands of records, and yet what is made of them stays in the CPU's cache.
+_ROOM = 1 << 16
+# Of a buffer for all CPUs, each has at least that much, where the buffer is as large.
+_LEAST = 1 << 18
 
 _SOFTWARE, _BPF_OUTPUT = 1, 10  # PERF_TYPE_SOFTWARE, PERF_COUNT_SW_BPF_OUTPUT
 _SAMPLE_RAW = 1 << 10
@@ -54,6 +57,11 @@ class Ring(Protocol):
 
     def close(self) -> None:
         """Unmap the memory and close what was opened for it."""
+
+
+def share(size: int, cpus: int) -> int:
+    """Return the bytes that each CPU has of a buffer: at least 256 KiB, where that has as many."""
+    return min(size, max(size >> (cpus - 1).bit_length(), _LEAST))
 
 
 def records(batch: bytes) -> Iterator[memoryview]:
@@ -150,13 +158,15 @@ class PerfBuffer(Fd):
     __slots__ = ("_copier", "_lost", "_open", "_rings")
 
     def __init__(self, events: Map, size: int) -> None:
-        """Put a ring of ``size`` bytes (a power of 2, at least a page) on each online CPU."""
+        """Put a ring on each online CPU, which share ``size`` bytes (a power of 2)."""
         self._lost = ffi.new("uint64_t *")
         self._rings: list[CData] = []
+        cpus = possible_cpus()
+        size = share(size, len(cpus))
         self._copier = _Copier(size)
         with ExitStack() as stack:
             poll = stack.enter_context(select.epoll())
-            for cpu in possible_cpus():
+            for cpu in cpus:
                 self._add(stack, poll, events, cpu, size)
             super().__init__(os.dup(poll.fileno()))
             self._open = stack.pop_all()

@@ -18,7 +18,7 @@ from pybpf.isa.abi import AttachType, MapType, ProgType
 from pybpf.kernel.fd import Fd
 
 try:
-    # pybpf.kernel.maps and pybpf.kernel.ringbuf take them from here.
+    # pybpf.kernel.child, maps and ringbuf take them from here.
     from pybpf._bpf_syscall import ffi as ffi  # noqa: PLC0414, TID251
     from pybpf._bpf_syscall import lib as lib  # noqa: PLC0414, TID251
 except ImportError as error:
@@ -51,8 +51,19 @@ def check(result: int, action: str) -> int:
     if result == -ENOTSUPP:
         result = -errno.EOPNOTSUPP
     if result < 0:
-        raise KernelError(-result, action, hints=_HINTS.get(-result, ()))
+        raise KernelError(-result, action, hints=_hints(-result))
     return result
+
+
+def _hints(number: int) -> tuple[str, ...]:
+    """Return what to do about an errno; of a lack of rights also which are lacking."""
+    hints = _HINTS.get(number, ())
+    if number != errno.EPERM:
+        return hints
+    from pybpf.kernel.rights import explain
+
+    why = explain()
+    return (*hints, why) if why else hints
 
 
 class Kind(IntEnum):
@@ -331,7 +342,7 @@ def perf_open(
         0,
     )
     where = f"process {pid}" if pid >= 0 else f"CPU {cpu}"
-    return Fd(check(fd, f"cannot open perf event {event_type}:{config} on {where}"))
+    return _perf_event(fd, f"cannot open perf event {event_type}:{config} on {where}")
 
 
 def perf_open_probe(
@@ -345,7 +356,15 @@ def perf_open_probe(
         pmu, config, os.fsencode(name) if name is not None else ffi.NULL, offset, pid, cpu, 0
     )
     place = f"{name}+{offset:#x}" if name is not None else f"{offset:#x}"
-    return Fd(check(fd, f"cannot open a probe on {place}"))
+    return _perf_event(fd, f"cannot open a probe on {place}")
+
+
+def _perf_event(result: int, action: str) -> Fd:
+    if result == -errno.EACCES:
+        from pybpf.kernel.rights import why_no_perf
+
+        raise KernelError(errno.EACCES, action, hints=(why_no_perf(),))
+    return Fd(check(result, action))
 
 
 def perf_enable(event: Fd) -> None:
@@ -381,23 +400,3 @@ def mount_detached(fstype: str) -> Fd:
     Linux 5.2, and CAP_SYS_ADMIN.
     """
     return Fd(check(lib.mount_detached(fstype.encode()), f"cannot mount {fstype}"))
-
-
-# Processes
-
-
-def child_start(
-    death_signal: int,
-    path: str,
-    arguments: Sequence[str],
-    otherwise: Sequence[str],
-) -> int:
-    """Fork a child that has stopped and, at SIGCONT, becomes a program; return its pid.
-
-    Where ``path`` cannot be executed it becomes ``otherwise[0]``. It gets ``death_signal`` when the
-    calling thread ends.
-    """
-    kept = [[ffi.new("char[]", os.fsencode(a)) for a in words] for words in (arguments, otherwise)]
-    argv, others = (ffi.new("char *[]", [*words, ffi.NULL]) for words in kept)
-    pid = lib.child_start(death_signal, os.fsencode(path), argv, others)
-    return check(pid, "cannot fork a process for the command")

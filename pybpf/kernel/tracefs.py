@@ -8,19 +8,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pybpf.errors import KernelError, TargetError
+from pybpf.kernel.namespaces import pid_namespace
 
 _TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
 _DEBUGFS = ("/sys/kernel/debug",)
 
 
 class Tree:
-    """An open directory of one of these file systems."""
+    """An open directory of one of these file systems.
 
-    __slots__ = ("_fd", "_where")
+    ``where`` is its path, or the file system's name where it is mounted out of sight.
+    """
+
+    __slots__ = ("_fd", "where")
 
     def __init__(self, fd: int, where: str) -> None:
         self._fd = fd
-        self._where = where
+        self.where = where
 
     def read(self, path: str) -> str:
         """Return the text of the file at a relative path.
@@ -34,7 +38,7 @@ class Tree:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise _refused(f"{self._where}/{path}", error) from None
+            raise _refused(f"{self.where}/{path}", error, self.where) from None
 
 
 @contextmanager
@@ -67,7 +71,7 @@ def _open(fstype: str, places: tuple[str, ...], landmark: str, option: str) -> I
             os.stat(landmark, dir_fd=fd)
         except PermissionError as error:
             os.close(fd)
-            raise _refused(place, error) from None
+            raise _refused(place, error, place) from None
         except OSError:  # nothing is mounted there
             os.close(fd)
             continue
@@ -91,14 +95,28 @@ def _mount(fstype: str, place: str, option: str) -> Iterator[Tree]:
             raise TargetError(f"this kernel has no {fstype} ({option})") from None
         raise TargetError(
             f"{fstype} is not mounted, and mounting it failed: {error.strerror}",
-            hints=(*_advice(), f"it is mounted by: mount -t {fstype} none {place}"),
+            hints=(
+                *_advice(),
+                f"it is mounted by: mount -t {fstype} none {place}",
+                *_given(place),
+            ),
         ) from None
     with mount:
         yield Tree(mount.fileno(), fstype)
 
 
-def _refused(path: str, error: OSError) -> TargetError:
-    return TargetError(f"cannot read {path}: {error.strerror}", hints=_advice())
+def _refused(path: str, error: OSError, place: str) -> TargetError:
+    advice = _advice()
+    if error.errno == errno.EACCES:
+        advice += (f"root can let a group in: mount -o remount,gid=GROUP,mode=750 {place}",)
+    return TargetError(f"cannot read {path}: {error.strerror}", hints=advice)
+
+
+def _given(place: str) -> tuple[str, ...]:
+    """Say how a container gets what its host has mounted."""
+    if pid_namespace() is None:
+        return ()
+    return (f"a container can be given the host's: --volume {place}:{place}:ro",)
 
 
 def _advice() -> tuple[str, ...]:

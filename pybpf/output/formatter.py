@@ -11,13 +11,12 @@ from collections.abc import Callable, Sequence
 from operator import is_
 
 from pybpf.output.escape import escape, pad
+from pybpf.output.memo import remember
 from pybpf.output.values import string
 from pybpf.printf import MAX_WIDTH
 from pybpf.rows import Cell, MapRow, Value
 from pybpf.script import Conversion, Text
 from pybpf.types import Int, Show, Type, is_string, show_of, strip
-
-_REMEMBERED = 4096
 
 Formatter = Callable[[Sequence[Cell | MapRow]], str | None]
 """Returns the text, or None where the cells are not of the types it was made for."""
@@ -30,7 +29,7 @@ def formatter(pieces: Sequence[Text | Conversion], types: Sequence[Type]) -> For
     rest = iter(types)
     for piece in pieces:
         if isinstance(piece, Text):
-            template += piece.value.decode("utf-8", "backslashreplace").replace("%", "%%")
+            template += literal(piece)
             continue
         t = next(rest, None)
         made = None if t is None else _string(piece, t) or _integer(piece, t)
@@ -51,43 +50,57 @@ def formatter(pieces: Sequence[Text | Conversion], types: Sequence[Type]) -> For
     return render if len(wanted) == count else None
 
 
-_Made = tuple[str, Callable[[Value], object]]
+def literal(text: Text) -> str:
+    """Return literal text as a part of a template for ``%``."""
+    return text.value.decode("utf-8", "backslashreplace").replace("%", "%%")
 
 
-def _string(conversion: Conversion, t: Type) -> _Made | None:
+def plain_string(conversion: Conversion, t: Type) -> Callable[[Value], str] | None:
+    """Return what a conversion makes of a string, or None where it is another one."""
     if conversion.letter != "s" or not is_string(t) or conversion.precision is not None:
         return None
     if show_of(t) not in {Show.PLAIN, Show.BYTES}:
         return None
     width, left = min(conversion.width or 0, MAX_WIDTH), "-" in conversion.flags
-    texts: dict[Value, str] = {}
-
-    def convert(value: Value) -> str:
-        text = texts.get(value)
-        if text is None:
-            text = pad(escape(string(value)), width, left=left)  # type: ignore[arg-type]
-            if len(texts) >= _REMEMBERED:
-                texts.clear()
-            texts[value] = text
-        return text
-
-    return "%s", convert
+    return remember(lambda value: pad(escape(string(value)), width, left=left), t)  # type: ignore[arg-type]
 
 
-def _integer(conversion: Conversion, t: Type) -> _Made | None:
+def plain_integer(conversion: Conversion, t: Type) -> tuple[str, Int] | None:
+    """Return Python's conversion of an integer, and the type that the value has to be wrapped to.
+
+    None where Python's ``%`` does not do as C does.
+    """
     base = strip(t)
-    plain = isinstance(base, Int) and show_of(t) not in {Show.STACK, Show.SYMBOL}
-    if not plain or conversion.letter not in "diuxXo" or conversion.precision is not None:
+    if not isinstance(base, Int) or show_of(t) in {Show.STACK, Show.SYMBOL}:
+        return None
+    if conversion.letter not in "diuxXo" or conversion.precision is not None:
         return None
     if not set(conversion.flags) <= {"-", "0"}:
         return None
-    assert isinstance(base, Int)
     width = "" if conversion.width is None else min(conversion.width, MAX_WIDTH)
     letter = "d" if conversion.letter in "diu" else conversion.letter
     shown = Int(max(4, base.size), signed=conversion.letter in "di")
+    return f"%{conversion.flags}{width}{letter}", shown
+
+
+_Made = tuple[str, Callable[[Value], object]]
+
+
+def _string(conversion: Conversion, t: Type) -> _Made | None:
+    convert = plain_string(conversion, t)
+    return None if convert is None else ("%s", convert)
+
+
+def _integer(conversion: Conversion, t: Type) -> _Made | None:
+    made = plain_integer(conversion, t)
+    if made is None:
+        return None
+    template, shown = made
+    base = strip(t)
+    assert isinstance(base, Int)
     if base.signed == shown.signed or (not base.signed and base.size < shown.size):
-        return f"%{conversion.flags}{width}{letter}", _same
-    return f"%{conversion.flags}{width}{letter}", shown.wrap  # type: ignore[return-value]
+        return template, _same
+    return template, shown.wrap  # type: ignore[return-value]
 
 
 def _same(value: Value) -> Value:

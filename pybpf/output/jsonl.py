@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pybpf.dataclass import replace
 from pybpf.events.quantize import bounds
 from pybpf.output.printf import render_printf
 from pybpf.output.values import Style, is_text, string, symbol, unsigned
@@ -31,9 +32,11 @@ from pybpf.rows import (
     Stack,
     Value,
 )
-from pybpf.types import VOID, Array, DataLoc, Show, Struct, Type, show_of, strip
+from pybpf.script import EventKind, EventSchema
+from pybpf.types import VOID, Array, DataLoc, Int, Ptr, Show, Struct, Type, show_of, strip
 
 if TYPE_CHECKING:
+    from pybpf.output.columns import Converter, Form
     from pybpf.target.target import Symbols
 
 
@@ -42,11 +45,37 @@ def render(row: Row, symbols: Symbols, *, walltime_offset: int = 0) -> str:
 
     ``walltime_offset`` is what to add to the monotonic clock for that. Never raises.
     """
+    return _dump(_object(row, Style(symbols, walltime_offset))) + "\n"
+
+
+def form(schema: EventSchema, style: Style) -> Form:
+    """Return how the rows of an event are printed where there are many."""
+    from json.encoder import encode_basestring_ascii
+
+    from pybpf.output.columns import Form, argument_types, text_form
+
+    if schema.kind is EventKind.PRINTF:
+        printed = text_form(schema, style)
+        line = '{"event":"printf","text":%s}\n'.__mod__
+        return replace(printed, finish=lambda texts: map(line, map(encode_basestring_ascii, texts)))
+    cells = [_column(t, style) for t in argument_types(schema)]
+    values = ",".join(spec for spec, _ in cells)
+    return Form('{"event":"print","values":[' + values + "]}\n", tuple(f for _, f in cells))
+
+
+def _column(t: Type, style: Style) -> tuple[str, Converter]:
+    from pybpf.output.columns import each, same
+
+    special = {Show.SYMBOL, Show.WALLTIME, Show.STACK}
+    if isinstance(strip(t), Int | Ptr) and show_of(t) not in special:
+        return "%d", same
+    return "%s", each(lambda value: _dump(plain(value, t, style)), t)
+
+
+def _dump(data: Any) -> str:
     import json
 
-    line = json.dumps(_object(row, Style(symbols, walltime_offset)), separators=(",", ":"))
-    # The one control character that JSON does not escape.
-    return line.replace("\x7f", "\\u007f") + "\n"
+    return json.dumps(data, separators=(",", ":"))
 
 
 def _object(row: Row, style: Style) -> dict[str, Any]:

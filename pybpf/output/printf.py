@@ -55,17 +55,19 @@ def _in_full(
             out.append(piece.value.decode("utf-8", "backslashreplace"))
         else:
             cell = next(rest, None)
-            out.append(_spelled(piece) if cell is None else _convert(piece, cell, style))
+            out.append(spelled(piece) if cell is None else convert(piece, cell, style))
     return "".join(out)
 
 
-def _spelled(conversion: Conversion) -> str:
+def spelled(conversion: Conversion) -> str:
+    """Return a conversion as it is written."""
     width = "" if conversion.width is None else conversion.width
     precision = "" if conversion.precision is None else f".{conversion.precision}"
     return f"%{conversion.flags}{width}{precision}{conversion.letter}"
 
 
-def _convert(conversion: Conversion, cell: Cell | MapRow, style: Style) -> str:
+def convert(conversion: Conversion, cell: Cell | MapRow, style: Style) -> str:
+    """Return what a conversion makes of a cell."""
     if isinstance(cell, MapRow):
         return table(cell, style)
     letter = conversion.letter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 from typing import TYPE_CHECKING
 
@@ -115,6 +116,8 @@ def _symbol(address: int, style: Style) -> str:
 
 
 def _stack(stack: Stack, style: Style) -> str:
+    if stack.id == -errno.EFAULT:  # the kernel's answer to who asks while user space runs
+        return "<user space>"
     if not stack.frames:
         return f"<STACKID{stack.id & 0xFFFFFFFF}>"
     return "\n" + "".join(f"\t{_symbol(frame, style)}\n" for frame in stack.frames)

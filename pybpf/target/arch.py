@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from pybpf.dataclass import dataclass
 from pybpf.isa.insn import ByteOrder
-from pybpf.types import ULONG, Struct, struct_of
+from pybpf.types import ULONG, Show, Struct, Typedef, struct_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,12 @@ class Arch:
         return tuple(f"{new}sys_{rest}" for new in self.syscall_prefixes)
 
 
+_REGISTER = Typedef("reg_t", ULONG, Show.HEX)
+
+
 def _regs(name: str, order: str) -> Struct:
     """Return a struct of unsigned longs; the field names are given in memory order."""
-    return struct_of(name, [(register, ULONG) for register in order.split()])
+    return struct_of(name, [(register, _REGISTER) for register in order.split()])
 
 
 def _numbered(prefix: str, first: int, last: int) -> str:

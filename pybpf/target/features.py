@@ -12,5 +12,7 @@ JMP32 = "jmp32"
 """32-bit conditional jumps (Linux 5.1)."""
 MAP_VALUE_ADDR = "map_value_addr"
 """Direct addresses of array map values (Linux 5.2)."""
+COMM_PADDED = "comm_padded"
+"""bpf_get_current_comm() leaves zeros behind the name (not Linux 6.0 to 6.1)."""
 
-ALL = frozenset({RINGBUF, PROBE_READ_KERNEL, CPU_V4, JMP32, MAP_VALUE_ADDR})
+ALL = frozenset({RINGBUF, PROBE_READ_KERNEL, CPU_V4, JMP32, MAP_VALUE_ADDR, COMM_PADDED})

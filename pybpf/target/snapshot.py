@@ -2,7 +2,7 @@
 
 A snapshot is a gzipped tar archive of text files, so that ``tar`` can show what is in it:
 
-    snapshot.json    version, arch, release, cpus, features
+    snapshot.json    version, arch, release, cpus, features; pid_namespace, unless the initial one
     formats.txt      for each tracepoint ``FILE category/event/format``, then that file's text
     functions.txt    names of the functions a kprobe may be put on, one a line
     symbols.txt      text symbols, one a line: distance from the one before in hex, name [module]
@@ -55,6 +55,7 @@ class SnapshotTarget:
         release: str = "6.12.0",
         cpus: int = 1,
         features: Iterable[str] = ALL,
+        pid_namespace: tuple[int, int] | None = None,
         environment: Mapping[str, str] | None = None,
         formats: Mapping[str, str] | None = None,
         functions: Iterable[str] = (),
@@ -64,6 +65,7 @@ class SnapshotTarget:
         self.release = release
         self.cpus = cpus
         self.features = frozenset(features)
+        self.pid_namespace = pid_namespace
         self.environment: Mapping[str, str] = MappingProxyType(dict(environment or {}))
         self.symbols = symbols if isinstance(symbols, SymbolTable) else SymbolTable(symbols)
         self._texts = dict(sorted((formats or {}).items()))
@@ -131,13 +133,15 @@ def snapshot(target: Recordable, *, symbols: bool = True, normalise: bool = Fals
     """
     import json
 
-    meta = {
+    meta: dict[str, Any] = {
         "version": VERSION,
         "arch": target.arch.name,
         "release": target.release,
         "cpus": target.cpus,
         "features": sorted(target.features),
     }
+    if target.pid_namespace is not None:
+        meta["pid_namespace"] = target.pid_namespace
     texts = {
         _META: json.dumps(meta, indent=1) + "\n",
         _FORMATS: join_formats({name: target.event_text(name) for name in target.event_names()}),
@@ -226,7 +230,8 @@ def _meta(members: Mapping[str, str]) -> dict[str, Any]:
     if _META not in members:
         raise TargetError(f"no snapshot: there is no {_META} in it")
     try:
-        match json.loads(members[_META]):
+        content = json.loads(members[_META])
+        match content:
             case {"version": int(version)} if version != VERSION:
                 raise TargetError(f"version {version}, but only version {VERSION} is understood")
             case {
@@ -244,7 +249,23 @@ def _meta(members: Mapping[str, str]) -> dict[str, Any]:
     if arch not in ARCHES:
         known = ", ".join(sorted(ARCHES))
         raise TargetError(f"unknown architecture {arch[:40]!r}; known are {known}")
-    return {"arch": arch, "release": release, "cpus": cpus, "features": features}
+    return {
+        "arch": arch,
+        "release": release,
+        "cpus": cpus,
+        "features": features,
+        "pid_namespace": _pid_namespace(content.get("pid_namespace")),
+    }
+
+
+def _pid_namespace(value: Any) -> tuple[int, int] | None:
+    match value:
+        case None:
+            return None
+        case [int(device), int(inode)] if 0 <= device < 1 << 32 and 0 < inode < 1 << 63:
+            return device, inode
+        case _:
+            raise TargetError(f"{_META}: pid_namespace is no pair of a device and an inode")
 
 
 def _content(members: Mapping[str, str]) -> dict[str, Any]:

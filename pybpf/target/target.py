@@ -39,6 +39,13 @@ class Target(Protocol):
         """What the kernel's BPF can do, by the names in ``target.features``."""
 
     @property
+    def pid_namespace(self) -> tuple[int, int] | None:
+        """The namespace that numbers processes: its device and inode; None for the initial one.
+
+        The device is as the kernel writes it: the major number times 2**20, plus the minor.
+        """
+
+    @property
     def environment(self) -> Mapping[str, str]:
         """What ``$name`` stands for in a script."""
 

@@ -10,6 +10,7 @@ from pybpf.compiler.ast import (
     Block,
     Call,
     Delete,
+    Element,
     Expr,
     ExprStmt,
     If,
@@ -120,6 +121,7 @@ def _compounds(inner: st.SearchStrategy[Expr]) -> st.SearchStrategy[Expr]:
         st.builds(Call, _name(names()), st.lists(inner, max_size=3).map(tuple), place),
         st.builds(Index, _name(names()) | _aggregation(), _keys(inner), place),
         st.builds(Member, inner, _name(names() | st.just("if")), st.booleans(), place),
+        st.builds(Element, inner, inner, place),
         st.builds(Unary, st.sampled_from(sorted(PREFIX)), inner, place),
         st.builds(Binary, st.sampled_from(list(LEVELS)), inner, inner, place, place),
     )

@@ -35,7 +35,7 @@ _FIRST_KEY = {"i": "0", "t": '"dd"', "w": "data->words", "s": "*data"}
 _MAP_NAME = re.compile(r"@?\w+|@")
 
 _EDGES = [2**bits - less for bits in (0, 1, 5, 6, 7, 8, 15, 16, 31, 32, 63) for less in (0, 1)]
-_FIELDS = [f"data->{name}" for name in INTEGERS]
+_FIELDS = [*(f"data->{name}" for name in INTEGERS), "data->words[1]", "data->mac[5]"]
 _LEAVES = [
     "pid", "kpid", "uid", "gid", "cpu", "time", "x", "uints", "'c'", "data->common_pid",
     "(*data).c", "*data->number", "*data->kernel_text", "saved[0].d", "(time - start[0])",

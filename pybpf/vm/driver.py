@@ -82,6 +82,7 @@ class _Replay:
     ) -> None:
         byteorder = target.arch.byteorder
         world.cpus = target.cpus
+        world.pid_namespace = target.pid_namespace or world.pid_namespace
         self.world = world
         self.machine = Machine(script.maps, world, byteorder=byteorder, budget=budget, trace=trace)
         self.decoder = Decoder(script, _Maps(script, self.machine), byteorder=byteorder)
@@ -167,6 +168,7 @@ class _Maps:
 
     def __init__(self, script: CompiledScript, machine: Machine) -> None:
         self._maps = machine.maps
+        self._cpus = machine.world.cpus
         self._stacks = [
             found
             for spec in script.maps
@@ -186,6 +188,9 @@ class _Maps:
 
     def stack(self, stack_id: int, /) -> tuple[int, ...]:
         return next((frames for s in self._stacks if (frames := s.stack(stack_id))), ())
+
+    def cpus(self) -> range:
+        return range(self._cpus)
 
 
 def _place(spec: str) -> str:

@@ -124,6 +124,9 @@ class ArrayMap(_Values):
     def __init__(self, spec: MapSpec, memory: AddressSpace, cpus: int) -> None:
         super().__init__(spec, memory, cpus if spec.type is MapType.PERCPU_ARRAY else 1)
         self._elements: dict[int, list[Region]] = {}
+        if spec.initial:
+            for copy in self._element(0):
+                copy.data[:] = spec.initial
 
     def _element(self, index: int) -> list[Region]:
         """Return an element, making it when it is first asked for."""

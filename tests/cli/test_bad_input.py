@@ -174,6 +174,7 @@ def test_no_right_to_use_bpf(files):
             "error: cannot create the ringbuf map .events: Operation not permitted (errno 1)\n",
             "  hint: this needs root, or the capabilities CAP_BPF and CAP_PERFMON, "
             "and for tracepoints the right to read tracefs\n",
+            "  hint: capabilities of a user namespace do not count\n",
         ),
     )
     assert not (files / "ran").exists()
@@ -260,7 +261,9 @@ def test_a_kernel_without_kprobes(pybpf, monkeypatch, spec):
         1,
         "",
         text(
-            f"error: cannot attach {spec}: Operation not supported (errno 95)\n",
+            f"<script>:1:1: error: cannot attach {spec}: Operation not supported (errno 95)\n",
+            f"    {spec} {{ @[1] = count(); }}\n",
+            f"    {'^' * len(spec)}\n",
             "  hint: this kernel was built without CONFIG_KPROBES and CONFIG_KPROBE_EVENTS\n",
             "  hint: tracepoints need no kprobes: `pybpf list 'tracepoint:*'` shows them\n",
         ),
@@ -287,7 +290,9 @@ def test_events_of_ftrace_itself_run_no_programs(pybpf):
     said = pybpf("run", "-c", "true", "tracepoint:ftrace/print { @ = count(); }")
     assert (said.status, said.out) == (1, "")
     assert said.err == (
-        "error: cannot attach to tracepoint:ftrace/print: Invalid argument (errno 22)\n"
+        "<script>:1:1: error: cannot attach to tracepoint:ftrace/print: Invalid argument (errno 22)"
+        "\n    tracepoint:ftrace/print { @ = count(); }\n"
+        "    ^^^^^^^^^^^^^^^^^^^^^^^\n"
         "  hint: events of ftrace/ are records of tracers, and run no programs\n"
     )
 

@@ -18,7 +18,7 @@ TRY = "\n  hint: try `pybpf -h`\n"
     [
         (["help"], "error: 'help' is no command\n  hint: try `pybpf -h`\n"),
         (["version"], "error: 'version' is no command\n  hint: try `pybpf -v`\n"),
-        ([], f"error: no command given: run, compile, asm, dis, list, snapshot{TRY}"),
+        ([], f"error: no command given: {', '.join(_COMMANDS)}{TRY}"),
         (["rnu"], f"error: 'rnu' is no command; did you mean 'run'?{TRY}"),
         (["frobnicate"], f"error: 'frobnicate' is no command{TRY}"),
         (

@@ -6,9 +6,10 @@ import sys
 import pytest
 
 from pybpf.cli.printer import Printer
-from pybpf.rows import Buckets, Cell, ExitRow, LostRow, MapRow, PrintfRow, PrintRow
-from pybpf.script import Text
-from pybpf.types import U64, Array, Int
+from pybpf.printf import parse_format
+from pybpf.rows import Block, Buckets, Cell, ExitRow, LostRow, MapRow, PrintfRow, PrintRow
+from pybpf.script import EventKind, EventSchema, FieldArg, Text
+from pybpf.types import U64, Array, Int, struct_of
 
 CHAR = Int(1, signed=True, name="char")
 WORD = PrintRow((Cell("häh".encode() + b"\0\0\0\0", Array(CHAR, 8)),))
@@ -77,3 +78,25 @@ def test_unbuffered_rows_are_there_at_once(output):
     raw = output("utf-8")
     Printer(None, json=False, unbuffered=True)(PrintfRow((Text(b"x"),), ()))
     assert raw.getvalue() == b"x"
+
+
+def test_a_block_is_printed_at_once(output):
+    payload = struct_of("", [("0", U64)], start=4, align=8)
+    schema = EventSchema(0, EventKind.PRINT, payload, (FieldArg("0"),))
+    for json, encoding, expected in [
+        (False, "utf-8", "1\n2\n"),
+        (True, "ascii", '{"event":"print","values":[1]}\n{"event":"print","values":[2]}\n'),
+    ]:
+        raw = output(encoding)
+        printer = Printer(None, json=json, unbuffered=True, events=(schema,))
+        printer(Block((0, 0), {0: ([1, 2],)}))
+        assert raw.getvalue().decode() == expected
+
+
+def test_a_block_is_as_wide_as_the_encoding_can_say(output):
+    payload = struct_of("", [("0", Array(CHAR, 4))], start=4, align=8)
+    schema = EventSchema(0, EventKind.PRINTF, payload, (FieldArg("0"),), parse_format(b"%s\n"))
+    raw = output("ascii")
+    printer = Printer(None, json=False, unbuffered=True, events=(schema,))
+    printer(Block((0,), {0: (["hä\0".encode()],)}))
+    assert raw.getvalue() == b"h\\xe4\n"

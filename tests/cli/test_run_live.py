@@ -241,3 +241,40 @@ def test_closed_standard_files_are_no_place_for_maps(start):
         start("run", "-c", "echo y; echo z >&2; sleep 0.1", script, preexec_fn=close).end().status
         == 0
     )
+
+
+REFUSED = """\
+<script>:2:3: error: cannot load the program of BEGIN: Permission denied (errno 13)
+      m[1] = pid;
+      ^^^^^^^^^^^
+  hint: the kernel refuses instruction {}, `r0 = r9`: R9 !read_ok
+"""
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_program_that_the_kernel_refuses_is_five_lines(pybpf, monkeypatch, debug):
+    from pybpf.cli import run
+    from pybpf.dataclass import replace
+    from pybpf.isa.insn import insn
+
+    compiled = run._compile
+
+    def broken(*arguments):
+        script = compiled(*arguments)
+        (probe,) = script.probes
+        insns = list(probe.program.insns)
+        (index,) = (i for i, one in enumerate(insns) if one.op.name == "rsh64_imm")
+        insns[index] = insn("mov64_reg", 0, 9)
+        program = replace(probe.program, insns=tuple(insns))
+        return replace(script, probes=(replace(probe, program=program),))
+
+    monkeypatch.setattr(run, "_compile", broken)
+    said = pybpf("ply", *["-d"] * debug, "BEGIN {\n  m[1] = pid;\n}")
+    (slot,) = re.findall(r"instruction ([0-9]+)", said.err)
+    told, rest = said.err[: len(REFUSED.format(slot))], said.err[len(REFUSED.format(slot)) :]
+    assert (said.status, said.out, told) == (1, "", REFUSED.format(slot))
+    if debug:
+        assert f"\n{slot}: (bf) r0 = r9\n" in rest
+        assert rest.splitlines()[0].startswith(("0: ", "func#0", "Live regs", "; ", "R1"))
+    else:
+        assert rest == "  hint: -d shows the kernel's whole log\n"

@@ -133,3 +133,12 @@ def test_the_demonstration_runs_in_the_vm():
         pytest.skip(run.stderr)
     assert run.returncode == 0
     assert "This ran in the VM" in run.stdout
+
+
+def test_recorded_events_have_no_cgroups(pybpf):
+    said = pybpf(
+        "run", "--vm", "--events", "events.jsonl", "--cgroup", "self", "BEGIN { exit(0); }"
+    )
+    assert (said.status, said.err) == (
+        1, "error: --cgroup is about this machine: recorded events have no cgroups\n"
+    )  # fmt: skip

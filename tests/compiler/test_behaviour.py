@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pybpf.compiler.pipeline import compile_script
+from pybpf.isa.helpers import HELPER_NAMES
 from pybpf.rows import Buckets, MapRow, PrintRow, Stack
-from pybpf.target.features import ALL, PROBE_READ_KERNEL
+from pybpf.target.features import ALL, COMM_PADDED, PROBE_READ_KERNEL
 from pybpf.target.snapshot import SnapshotTarget
 from pybpf.testing.agreement import simulated
 from pybpf.testing.tracepoints import FIRST, KERNEL_TEXT, SECOND, USER_TEXT, target
@@ -382,3 +383,81 @@ def test_patterns_reach_every_event_they_match():
     assert found.lines == [("print", (1,)), ("print", (2,))]
     assert found.maps["@"] == {(): 2}
     assert calls.maps["@calls"] == {(0xFFFFFFFF81000000,): 1, (0,): 1}
+
+
+@pytest.mark.parametrize(("features", "stores"), [(ALL, 0), (ALL - {COMM_PADDED}, 2)])
+def test_a_name_in_a_key_is_cleared_first_where_the_kernel_does_not_pad_it(features, stores):
+    script = compile_script(f"{FIRST} {{ @[comm] = count(); }}", target(features=features))
+
+    names = [insn.op.name for insn in script.probes[0].program.insns]
+
+    assert names[: names.index("call_helper")].count("stdw") == stores
+
+
+def calls(text, on=TARGET):
+    """Return the helpers that a script's only probe calls, in order."""
+    (probe,) = compile_script(text, on).probes
+    called = (insn for insn in probe.program.insns if insn.op.name == "call_helper")
+    return [HELPER_NAMES[insn.imm].removeprefix("bpf_") for insn in called]
+
+
+@pytest.mark.parametrize(
+    ("text", "helpers"),
+    [
+        # What an entry held is known until the program changes it.
+        ("print(m[1] + m[1]);", 1),
+        ("if (m[1]) { print(m[1]); }", 1),
+        ("if (m[1]) { } print(m[1]);", 1),
+        ("if (m[1] || m[2]) { print(m[1]); }", 2),
+        ("m[2] = 3; print(m[1], m[1]);", 1),
+        # It is not where there is a way past the first lookup, or the program may have changed it.
+        ("if (m[1] && m[2]) { } print(m[1], m[2]);", 3),
+        ("if (pid) { print(m[1]); } print(m[1]);", 2),
+        ("if (pid) { return; print(m[1]); } print(m[1]);", 1),
+        ("print(m[1]); m[2] = 3; print(m[1]);", 2),
+        ("print(m[1]); if (pid) { delete m[2]; } print(m[1]);", 2),
+        ("print(m[pid], m[kpid], m[uid]);", 3),
+        ("print(m[time], m[time]);", 2),
+        ("print(m[m[1]], m[m[1]]);", 3),
+    ],
+)
+def test_lookups(text, helpers):
+    text = f"{FIRST} {{ m[1] = 0; {text} }}"
+
+    assert calls(text).count("map_lookup_elem") == helpers
+
+
+def test_a_key_is_made_once():
+    text = f"{FIRST} {{ @a[comm, pid] = count(); @b[comm, pid] = sum(1); delete c[pid, kpid]; "
+
+    helpers = calls(text + "c[pid, kpid] = 1; }")
+
+    assert helpers.count("get_current_comm") == helpers.count("get_current_pid_tgid") == 1
+
+
+def test_ids_in_a_pid_namespace_are_asked_for_once():
+    on = SnapshotTarget(pid_namespace=(4, 0xEFFFFFFC), functions=["f"])
+
+    helpers = calls("kprobe:f / pid == 1 / { @[pid, kpid] = count(); }", on)
+
+    assert helpers.count("get_ns_current_pid_tgid") == 1
+
+
+@pytest.mark.parametrize("name", [b"x" * 16, b"short\0junk"])
+def test_strings_are_read_to_where_they_lie_in_a_key(name):
+    text = (
+        f"{FIRST} {{ @[data->name, data->name, data->h] = count(); @b[1, data->name] = sum(2); }}"
+    )
+
+    entries = {
+        row.name: row.entries
+        for row in run_events(
+            compile_script(text, TARGET), TARGET, [event(data={"name": name, "h": 5})]
+        )
+        if isinstance(row, MapRow)
+    }
+
+    padded = name.partition(b"\0")[0].ljust(16, b"\0")
+    assert entries == {"@": (((padded, padded, 5), 1),), "@b": (((1, padded), 2),)}
+    loads = [i for i in compile_script(text, TARGET).probes[0].program.insns if i.src == 10]
+    assert not [i for i in loads if i.op.name.startswith("ldx")]

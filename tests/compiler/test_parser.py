@@ -14,6 +14,7 @@ from pybpf.compiler.ast import (
     Block,
     Call,
     Delete,
+    Element,
     ExprStmt,
     If,
     Index,
@@ -63,6 +64,8 @@ def shape(node):
             return f"{name.name}[{' '.join(map(shape, keys))}]"
         case Member(object=inner, name=name, arrow=arrow):
             return f"({shape(inner)} {'->' if arrow else '.'}{name.name})"
+        case Element(object=inner, index=index):
+            return f"({shape(inner)} .[{shape(index)}])"
         case Unary(op=op, operand=inner):
             return f"({op} {shape(inner)})"
         case Binary(op=op, left=left, right=right):
@@ -105,6 +108,10 @@ def shape(node):
         ("data->if.END", "((data ->if) .END)"),
         ("f(x)->y", "(f(x) ->y)"),
         ("x[1].y", "(x[1] .y)"),
+        ("data->x[1]", "((data ->x) .[1])"),
+        ("m[1].x[y + 2][3].z", "((((m[1] .x) .[(y + 2)]) .[3]) .z)"),
+        ("(p)[x[1]]", "(p .[x[1]])"),
+        ("*(m[1])[2]", "(* (m[1] .[2]))"),
         ("-~!*x", "(- (~ (! (* x))))"),
         ("1--1", "(1 - (- 1))"),
         ("-1-1", "((- 1) - 1)"),

@@ -10,7 +10,15 @@ from pybpf.compiler.infer import infer
 from pybpf.compiler.parser import parse_text
 from pybpf.compiler.pipeline import compile_script
 from pybpf.source import Source
-from pybpf.target.features import ALL, CPU_V4, JMP32, MAP_VALUE_ADDR, PROBE_READ_KERNEL, RINGBUF
+from pybpf.target.features import (
+    ALL,
+    COMM_PADDED,
+    CPU_V4,
+    JMP32,
+    MAP_VALUE_ADDR,
+    PROBE_READ_KERNEL,
+    RINGBUF,
+)
 from pybpf.testing.agreement import expected, simulated
 from pybpf.testing.tracepoints import recordings, target
 from pybpf.testing.typed import typed_scripts
@@ -24,6 +32,7 @@ LITTLE = [
     target(features=ALL - {JMP32}),
     target(features=ALL - {PROBE_READ_KERNEL}),
     target(features=ALL - {MAP_VALUE_ADDR}),
+    target(features=ALL - {COMM_PADDED}),
     target(features=()),
 ]
 EXAMPLES = settings().max_examples

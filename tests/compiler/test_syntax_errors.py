@@ -171,12 +171,34 @@ ERRORS = [
   hint: keys are separated by commas: m[a, b]""",
     ),
     (
-        "BEGIN { data->args[0]; }",
+        "BEGIN { str(1)[0]; }",
         """\
-<script>:1:19: error: unexpected '[', expected an operator
-    BEGIN { data->args[0]; }
-                      ^
-  hint: only a map has elements: m[key]""",
+<script>:1:15: error: unexpected '[', expected an operator
+    BEGIN { str(1)[0]; }
+                  ^
+  hint: maps and arrays have elements: m[key], data->args[1]""",
+    ),
+    (
+        "BEGIN { data->args[0, 1]; }",
+        """\
+<script>:1:19: error: an element has one number: data->args[1]
+    BEGIN { data->args[0, 1]; }
+                      ^^^^^^""",
+    ),
+    (
+        "BEGIN { data->args[]; }",
+        """\
+<script>:1:19: error: an element has one number: data->args[1]
+    BEGIN { data->args[]; }
+                      ^^""",
+    ),
+    (
+        "BEGIN { data->args[0; }",
+        """\
+<script>:1:21: error: unexpected ';', expected ',' or ']'
+    BEGIN { data->args[0; }
+                        ^
+  hint: the '[' at 1:19 is not closed""",
     ),
     (
         "BEGIN { f(1)(2); }",

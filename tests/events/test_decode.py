@@ -33,8 +33,9 @@ STACK = Typedef("stack_t", S32, Show.STACK)
 class Maps:
     """Maps held in memory."""
 
-    def __init__(self, entries=(), stacks=()):
+    def __init__(self, entries=(), stacks=(), cpus=()):
         self.entries = dict(entries)
+        self.numbers = cpus
         self.stacks = dict(stacks)
 
     def items(self, name, /):
@@ -45,6 +46,9 @@ class Maps:
 
     def stack(self, stack_id, /):
         return self.stacks.get(stack_id, ())
+
+    def cpus(self):
+        return self.numbers
 
 
 def script(*events, maps=()):

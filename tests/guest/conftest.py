@@ -16,6 +16,7 @@ import pytest
 SKIP = pytest.mark.skip(reason="needs kprobes: run make test-kernels")
 KPROBES = Path("/sys/kernel/debug/kprobes/list")
 EVENTS = Path("/sys/kernel/tracing/kprobe_events")
+ENABLED = Path("/sys/kernel/tracing/enabled_functions")
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m looks at the markers
@@ -29,11 +30,12 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def in_the_kernel():
-    """Return a function: the programs that the kernel holds and the kprobes there are, out."""
+    """Return a function: what the kernel holds out: programs, links, kprobes, traced functions."""
     from pybpf.kernel import syscall
 
     def in_the_kernel():
-        return set(syscall.object_ids(syscall.Kind.PROG)), KPROBES.read_text(), EVENTS.read_text()
+        objects = [set(syscall.object_ids(kind)) for kind in (syscall.Kind.PROG, syscall.Kind.LINK)]
+        return *objects, KPROBES.read_text(), EVENTS.read_text(), ENABLED.read_text()
 
     return in_the_kernel
 
@@ -99,7 +101,7 @@ def run(in_the_kernel, settled):
     before = in_the_kernel()
 
     def run(script, act=None, *, command=None, timeout=60, **options):
-        environment = {"self": str(os.getpid())}
+        environment = {"self": str(os.getpid())} | options.pop("environment", {})
         with pybpf.trace(script, command=command, environment=environment, **options) as t:
             if act:
                 act()

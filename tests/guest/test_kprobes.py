@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pybpf.errors import KernelError, SourceError
+from pybpf.kernel import features, syscall
 
 SINGLE_AND_MANY = pytest.mark.parametrize("place", ["do_futex", "do_fute[x]"])
 MINE = "pid == $self && arg6 == 0x77"
@@ -30,8 +31,8 @@ def test_registers(run, futex, place):
         futex,
     )
     assert done.maps["@"] == {(138, 1, 0x66, 0x55): 1}
-    shown = re.findall(r"^\t(\w+) = (\d+),?$", done.printed, re.MULTILINE)
-    values = {name: int(value) for name, value in shown}
+    shown = re.findall(r"^\t(\w+) = (0x[0-9a-f]+|0),?$", done.printed, re.MULTILINE)
+    values = {name: int(value, 0) for name, value in shown}
     order = (
         "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss"
     )
@@ -181,15 +182,18 @@ def test_values_beyond_the_stack_of_bpf(run):
     assert done.maps["@"][name, "/no/"] == 2
 
 
-@pytest.mark.parametrize("place", ["overlay:ovl_open", "ovl_open", "ovl_ope[n]"])
+@pytest.mark.parametrize("place", ["overlay:ovl_open", "ovl_open", "ovl_ope[n]", "overlay:ovl_o*"])
 def test_functions_of_modules(run, place):
     """The root of a guest is an overlay."""
     done = run(
         f"kprobe:{place} / pid == $self / {{ @[caller, stack] = count(); }}",
         lambda: Path(__file__).read_bytes(),
     )
-    ((caller, stack),) = (key for key in done.maps["@"] if "do_sys_openat2" in str(key))
-    assert caller.startswith("ovl_open [overlay]+")
+    ((caller, stack),) = (
+        (caller, stack)
+        for caller, stack in done.maps["@"]
+        if caller.startswith("ovl_open [overlay]+") and "do_sys_openat2" in str(stack)
+    )
     assert stack[0] == caller
 
 
@@ -223,10 +227,42 @@ def test_a_function_of_many_names_is_probed_once(run):
     assert done.maps["@"] == {1: 5, 2: 5, 3: 5}
 
 
+def test_functions_that_the_compiler_made_of_others(run, target):
+    """It leaves out arguments (isra) or takes them for constants (constprop)."""
+    known = set(target.functions())
+    whole = re.compile(r"(\w+)\.(isra|constprop)\.\d+")
+    made = {found[1]: one for one in known if (found := whole.fullmatch(one))}
+    name = next(name for name in sorted(made) if name not in known)
+    assert run(f"BEGIN {{ exit(0); }} kprobe:{made[name]} {{}} kprobe:{name}.*[0-9] {{}}")
+    with pytest.raises(KernelError, match=rf"the compiler made {re.escape(name)}\.") as error:
+        run(f"BEGIN {{ exit(0); }} kprobe:{name} {{}}")
+    assert str(error.value).endswith("of it, whose arguments may be others")
+
+
+def test_an_offset_into_several_functions(run, target):
+    """Those that have an instruction there are probed."""
+
+    def has(address):
+        try:
+            pmu = features.pmu("kprobe").type
+            syscall.perf_open_probe(pmu, 0, None, address, cpu=0).close()
+        except KernelError:
+            return False
+        return True
+
+    starts = target.symbols.addresses("type_show")
+    offset = next(offset for offset in range(5, 40) if has(starts[0] + offset))
+    fitting = [has(start + offset) for start in starts]
+    done = run(f"BEGIN {{ exit(0); }} kprobe:type_show+{offset} {{ @[1] = count(); }}")
+    assert [one.function for one in done.skipped] == ["type_show"] * fitting.count(False)
+
+
 NO_SUCH = "No such file or directory (errno 2)"
 NO_SUCH_IN = "there is no such function in a loaded module called '{}'"
-NO_PLACE = "Invalid or incomplete multibyte or wide character (errno 84)"
+NO_PLACE = "No instruction begins there (errno 84)"
+NO_START = "no instruction starts at this offset"
 REFUSED = "Invalid argument (errno 22)"
+BLACKLISTED = "it must not be probed: it is in debugfs' kprobes/blacklist (noinstr, for one)"
 SYSTEM_CALL = (
     "__x64_sys_{}, with a struct pt_regs as argument\n"
     "  hint: tracepoint:syscalls/sys_enter_… has the arguments of system calls"
@@ -256,13 +292,20 @@ SYSTEM_CALL = (
             NO_SUCH,
             "since Linux 4.17 that is " + SYSTEM_CALL.format("read"),
         ),
+        ("kprobe:vfs_read+1", "vfs_read+0x1", NO_PLACE, NO_START),
         (
-            "kprobe:vfs_read+1",
-            "vfs_read+0x1",
+            "kprobe:vfs_read+0x10000",
+            "vfs_read+0x10000",
             NO_PLACE,
-            "no instruction starts at this offset",
+            "the function has N bytes (0xN); that is ELSEWHERE",
         ),
-        ("kprobe:vfs_read+0x10000", "vfs_read+0x10000", NO_PLACE, "that is beyond its end: it is "),
+        (
+            "kprobe:overlay:ovl_open+65536",
+            "overlay:ovl_open+0x10000",
+            NO_PLACE,
+            "the function has N bytes (0xN); that is ELSEWHERE",
+        ),
+        ("kprobe:overlay:ovl_open+1", "overlay:ovl_open+0x1", NO_PLACE, NO_START),
         (
             "kretprobe:vfs_read+9",
             "vfs_read+0x9",
@@ -270,17 +313,32 @@ SYSTEM_CALL = (
             "a kretprobe is put on the start of a function",
         ),
         (
-            "kprobe:do_syscall_64",
-            "do_syscall_64",
+            "kprobe:sys_openat",
+            "sys_openat",
+            NO_SUCH,
+            "since Linux 4.17 that is " + SYSTEM_CALL.format("openat"),
+        ),
+        ("kprobe:do_syscall_64", "do_syscall_64", REFUSED, BLACKLISTED),
+        ("kretprobe:do_syscall_64", "do_syscall_64", REFUSED, BLACKLISTED),
+        (
+            "kprobe:trace_clock_local",
+            "trace_clock_local",
             REFUSED,
-            "the kernel does not let this place be probed",
+            "it was compiled without what tracing it takes (notrace)",
+        ),
+        (
+            "kprobe:start_kernel",
+            "start_kernel",
+            REFUSED,
+            "it is gone: it only served to start the kernel (__init)",
         ),
     ],
 )
 def test_places_that_cannot_be_probed(run, probe, place, reason, hint):
     with pytest.raises(KernelError) as error:
         run(f"BEGIN {{ exit(0); }} {probe} {{ @[1] = count(); }}")
-    said = re.sub(r"(beyond its end: it is )\S+\+0x[0-9a-f]+", r"\1", str(error.value))
+    said = re.sub(r"\d+ bytes \(0x[0-9a-f]+\)", "N bytes (0xN)", str(error.value))
+    said = re.sub(r"(?<=that is )\S+( \[\w+\])?\+0x[0-9a-f]+$", "ELSEWHERE", said)
     assert said == f"cannot probe {place}: {reason}\n  hint: {hint}"
 
 
@@ -288,6 +346,7 @@ def test_places_that_cannot_be_probed(run, probe, place, reason, hint):
     ("pattern", "hints"),
     [
         ("vfs_raed*", "; did you mean 'vfs_read'?"),
+        ("nosuch:ovl_*", "\n  hint: `pybpf list 'kprobe:*'` shows all there are"),
         ("SyS_*", "\n  hint: since Linux 4.17 that is kprobe:" + SYSTEM_CALL.format("*")),
     ],
 )

@@ -1,3 +1,4 @@
+import gzip
 import os
 import subprocess
 import sys
@@ -31,6 +32,7 @@ def test_map_types_are_told_apart():
 def test_detected_features_are_those_that_targets_know():
     assert features.detect() <= names.ALL
     assert (names.RINGBUF in features.detect()) == features.ringbuf()
+    assert (names.COMM_PADDED in features.detect()) == features.comm_padded()
 
 
 @kernel
@@ -104,7 +106,40 @@ def test_without_rights_nothing_is_known_and_nothing_is_guessed():
         "and for tracepoints the right to read tracefs"
     )
 
+    why = "this process lacks CAP_BPF and CAP_PERFMON"
+
     assert result.stdout == (
-        f"cannot load the program probe: Operation not permitted (errno 1)\n  hint: {hint}\n"
-        + f"1 ('{hint}',)\n" * 3
+        "cannot load the program probe: Operation not permitted (errno 1)\n"
+        f"  hint: {hint}\n  hint: {why}\n" + f"1 ('{hint}', '{why}')\n" * 3
     )
+
+
+@pytest.mark.parametrize("name", ["config", "config.gz"])
+def test_build_options_are_read_compressed_or_not(tmp_path, name):
+    text = b"# made by hand\nCONFIG_BPF=y\n# CONFIG_KPROBES is not set\n"
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    assert features._read_config(str(path)).encode() == text
+
+
+def test_build_options_that_cannot_be_read(monkeypatch):
+    def refuse(_place):
+        raise PermissionError
+
+    monkeypatch.setattr(features, "_read_config", refuse)
+    assert features.config.__wrapped__() == {}
+
+
+def test_build_options_come_from_the_first_place_that_tells(monkeypatch):
+    release = os.uname().release
+    places = {f"/boot/config-{release}": 'CONFIG_A=m\nCONFIG_B="x=y"\n# CONFIG_C is not set\n'}
+
+    def read(place):
+        if place not in places:
+            raise FileNotFoundError
+        return places[place]
+
+    monkeypatch.setattr(features, "_read_config", read)
+    assert features.config.__wrapped__() == {"CONFIG_A": "m", "CONFIG_B": '"x=y"'}
+    places["/proc/config.gz"] = "CONFIG_A=y\n"
+    assert features.config.__wrapped__() == {"CONFIG_A": "y"}

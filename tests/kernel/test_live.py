@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pybpf.errors import KernelError, PybpfError, TargetError
-from pybpf.kernel import live, tracefs
+from pybpf.kernel import functions, live, tracefs
 from pybpf.kernel.live import LiveTarget
 from pybpf.kernel.tracefs import open_tracefs
 from pybpf.target.features import ALL
@@ -170,7 +170,8 @@ def test_tracefs_that_we_may_not_read(monkeypatch, hidden):
     monkeypatch.undo()
     assert str(error.value) == (
         f"cannot read {hidden}: Permission denied\n"
-        "  hint: run as root, or compile for a saved machine: --target FILE"
+        "  hint: run as root, or compile for a saved machine: --target FILE\n"
+        f"  hint: root can let a group in: mount -o remount,gid=GROUP,mode=750 {hidden}"
     )
 
 
@@ -189,7 +190,7 @@ def test_hidden_symbols(monkeypatch, tmp_path):
         _ = LiveTarget().symbols
     assert str(error.value) == (
         f"the kernel hides the addresses in {path}; "
-        "run as root, with the sysctl kernel.kptr_restrict at most 1"
+        "run as root or with CAP_SYSLOG, and the sysctl kernel.kptr_restrict at most 1"
     )
 
 
@@ -238,7 +239,7 @@ class Files:
 
 def with_files(monkeypatch, files):
     monkeypatch.setattr(live, "open_tracefs", lambda: Files(files))
-    monkeypatch.setattr(live, "open_debugfs", lambda: Files(files))
+    monkeypatch.setattr(functions, "open_debugfs", lambda: Files(files))
     return LiveTarget()
 
 

@@ -8,7 +8,7 @@ from pybpf.isa.abi import MapType, ProgType
 from pybpf.isa.assembler import assemble
 from pybpf.kernel import features, programs, syscall
 from pybpf.kernel.maps import Map
-from pybpf.kernel.programs import DebugInfo, load, load_btf, verifier_reason
+from pybpf.kernel.programs import DebugInfo, load, load_btf
 from pybpf.kernel.syscall import Kind
 
 kernel = pytest.mark.kernel
@@ -194,57 +194,3 @@ def test_bad_btf_is_explained():
 
     assert "cannot load BTF: Invalid argument" in str(caught.value)
     assert "hint: the kernel's log says: " in str(caught.value)
-
-
-QUOTING = """\
-0: R1=ctx() R10=fp0
-; @[pid] = count(); @ a.ply:2
-0: (79) r0 = *(u64 *)(r1 +0)
-; exit(1 / x); @ a.ply:3
-1: (79) r0 = *(u64 *)(r0 +0)
-R0 invalid mem access 'scalar'
-verification time 33 usec
-stack depth 0
-processed 2 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_states 0 mark_read 0
-"""
-
-EXPLAINED = """\
-0: R1=ctx() R10=fp0
-0: (95) exit
-R0 !read_ok
-
-Verification failed: Register Type Safety: Unreadable register
-
-Reason:
-  R0 has never been initialized on this path, so the verifier cannot use it as an input.
-
-Suggestion:
-  Initialize R0 on every path before this instruction.
-
-processed 1 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_states 0 mark_read 0
-"""
-LOOP = """\
-2: (b7) r0 = 0                        ; R0=0
-3: (05) goto pc-2
-infinite loop detected at insn 2
-cur state: R10=fp0
-old state: R10=fp0
-processed 10 insns (limit 1000000) max_states_per_insn 0 total_states 1 peak_states 1 mark_read 0
-"""
-
-
-@pytest.mark.parametrize(
-    ("log", "reason"),
-    [
-        ("", ()),
-        ("\n\n", ()),
-        ("processed 1 insns (limit 1000000)\n", ()),
-        ("0: (95) exit\nR0 !read_ok\nprocessed 1 insns\n", ("R0 !read_ok",)),
-        (QUOTING, ("R0 invalid mem access 'scalar'", "exit(1 / x); @ a.ply:3")),
-        (EXPLAINED, ("R0 !read_ok",)),
-        (LOOP, ("infinite loop detected at insn 2",)),
-        ("back-edge from insn 3 to 2\n\nprocessed 3 insns\n\n", ("back-edge from insn 3 to 2",)),
-    ],
-)
-def test_the_reason_is_found_in_a_log(log, reason):
-    assert verifier_reason(log) == reason

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pybpf.kernel.ringbuf import records
+from pybpf.kernel.ringbuf import records, share
 from pybpf.kernel.syscall import ffi, lib
 
 PAGE = os.sysconf("SC_PAGESIZE")
@@ -26,8 +26,8 @@ def fake_ringbuf(start, entries):
     data = bytearray(SIZE)
     for i, byte in enumerate(stream):
         data[(start + i) % SIZE] = byte
-    memory = ffi.new("char[]", PAGE + 2 * SIZE)
-    ffi.buffer(memory)[PAGE:] = bytes(data) * 2
+    memory = ffi.new("char[]", PAGE + SIZE)
+    ffi.buffer(memory)[PAGE:] = bytes(data)
     consumer = ffi.new("unsigned long *", start)
     producer = ffi.cast("unsigned long *", memory)
     producer[0] = (start + len(stream)) % (1 << 64)
@@ -154,3 +154,19 @@ def test_a_perf_sample_too_long_for_the_room_stays_in_the_ring():
 )  # fmt: skip
 def test_records_splits_a_batch(batch, payloads):
     assert payloads == [bytes(r) for r in records(batch)]
+
+
+@pytest.mark.parametrize(
+    ("size", "cpus", "each"),
+    [
+        (1 << 22, 1, 1 << 22),
+        (1 << 22, 2, 1 << 21),
+        (1 << 22, 3, 1 << 20),
+        (1 << 22, 16, 1 << 18),
+        (1 << 22, 512, 1 << 18),
+        (1 << 16, 512, 1 << 16),
+        (4096, 2, 4096),
+    ],
+)
+def test_cpus_share_a_buffer(size, cpus, each):
+    assert share(size, cpus) == each

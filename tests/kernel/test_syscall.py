@@ -100,7 +100,9 @@ def test_object_names(name, kernel_name):
     assert kernel_name == syscall.object_name(name)
 
 
-def test_a_refusal_names_what_was_tried():
+@pytest.mark.parametrize("why", ["", "this process lacks CAP_BPF"])
+def test_a_refusal_names_what_was_tried(monkeypatch, why):
+    monkeypatch.setattr("pybpf.kernel.rights.explain", lambda: why)
     with pytest.raises(KernelError) as caught:
         syscall.check(-errno.EPERM, "cannot do it")
 
@@ -109,7 +111,7 @@ def test_a_refusal_names_what_was_tried():
         "cannot do it: Operation not permitted (errno 1)\n"
         "  hint: this needs root, or the capabilities CAP_BPF and CAP_PERFMON, "
         "and for tracepoints the right to read tracefs"
-    )
+    ) + (f"\n  hint: {why}" if why else "")
 
 
 def test_the_kernels_private_number_becomes_a_known_one():

@@ -112,7 +112,12 @@ def test_a_stack_has_a_line_for_each_frame(style):
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(Stack(7, ()), "<STACKID7>"), (Stack(-17, ()), "<STACKID4294967279>"), (7, "<STACKID7>")],
+    [
+        (Stack(7, ()), "<STACKID7>"),
+        (Stack(-17, ()), "<STACKID4294967279>"),
+        (Stack(-14, ()), "<user space>"),
+        (7, "<STACKID7>"),
+    ],
 )
 def test_a_stack_that_cannot_be_found(value, text, style):
     assert show(value, STACK, style) == text

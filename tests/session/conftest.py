@@ -5,6 +5,7 @@ import sys
 import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -56,18 +57,22 @@ def run(objects_of, gone):
     from pybpf.kernel.child import Child
     from pybpf.kernel.live import LiveTarget
     from pybpf.output import jsonl
+    from pybpf.output.columns import BlockRenderer, text_form
     from pybpf.output.text import render
     from pybpf.output.values import Style
-    from pybpf.rows import LostRow, MapRow
+    from pybpf.rows import Block, LostRow, MapRow
     from pybpf.session import Session
     from pybpf.target.symbols import SymbolTable
 
     style = Style(SymbolTable())
 
+    def plain_key(key, t):
+        found = jsonl.plain(key, t, style)
+        return tuple(map(str, found)) if isinstance(found, list) else found  # of a stack
+
     def plain(row):
         parts = [
-            [jsonl.plain(k, t, style) for k, t in zip(key, row.keys, strict=True)]
-            for key, _ in row.entries
+            [plain_key(k, t) for k, t in zip(key, row.keys, strict=True)] for key, _ in row.entries
         ]
         values = [jsonl.plain(value, row.value, style) for _, value in row.entries]
         keys = [part[0] if len(part) == 1 else tuple(part) for part in parts]
@@ -78,7 +83,17 @@ def run(objects_of, gone):
 
         features = frozenset()
 
-    def run(text, command=None, *, strict=False, timeout=None, environment=(), old=False, **sizes):
+    def run(
+        text,
+        command=None,
+        *,
+        strict=False,
+        timeout=None,
+        environment=(),
+        old=False,
+        blocks=False,
+        **sizes,
+    ):
         environment = {"hammer": NAME, **dict(environment)}
         options = Options(**sizes)
         with ExitStack() as stack:
@@ -93,14 +108,18 @@ def run(objects_of, gone):
             )
             objects = objects_of()
             assert {kind for kind, _ in objects} >= {"prog"}
-            rows = list(session.rows(timeout))
-            rows += session.finish()
+            rows = list(session.blocks(timeout) if blocks else session.rows(timeout))
+            rows += session.finish_blocks() if blocks else session.finish()
             misses = session.recursion_misses()
         assert gone(objects)
         own = [row for row in rows if not isinstance(row, MapRow | LostRow)]
+        in_columns = BlockRenderer(script.events, partial(text_form, style=style))
         return Result(
             rows,
-            "".join(render(row, SymbolTable()) for row in own),
+            "".join(
+                in_columns(row) if isinstance(row, Block) else render(row, SymbolTable())
+                for row in own
+            ),
             {row.name: plain(row) for row in rows if isinstance(row, MapRow)},
             session.status,
             session.ending,

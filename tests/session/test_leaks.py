@@ -54,7 +54,7 @@ def test_a_load_that_is_refused_after_another(objects_of):
         assert objects_of() == before
     assert str(error.value) == (
         "cannot load the program of interval:1s: Permission denied (errno 13)\n"
-        "  hint: the kernel's log says: R0 !read_ok"
+        "  hint: the kernel refuses instruction 0, `exit`: R0 !read_ok"
     )
     assert "R0 !read_ok" in error.value.log
 

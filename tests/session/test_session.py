@@ -13,6 +13,7 @@ from pybpf.errors import SourceError
 from pybpf.kernel.child import Child
 from pybpf.kernel.live import LiveTarget
 from pybpf.output.text import render
+from pybpf.rows import Block
 from pybpf.session import Ending, Session
 from pybpf.target.symbols import SymbolTable
 
@@ -158,10 +159,22 @@ def test_an_interval_fires_on_an_idle_cpu(run):
 def test_a_profile_samples_all_cpus(run):
     from pybpf.kernel.maps import online_cpus
 
-    burn = "; ".join(f"taskset -c {cpu} sh -c 'while :; do :; done' &" for cpu in online_cpus())
+    burn = "timeout 0.5 taskset -c {} sh -c 'while :; do :; done' &"
     script = "profile:200hz { @[cpu] = count(); }"
-    command = f"{burn.replace('&;', '&')} sleep 0.5; kill $(jobs -p)"
+    command = " ".join([*map(burn.format, online_cpus()), "wait"])
     assert set(run(script, command).maps["@"]) == set(online_cpus())
+
+
+def test_arrays_by_cpu_and_stack_count_what_a_hash_counts(run, hammer):
+    script = f"""{HAMMERED} {{
+        @cpus[cpu] = count(); @stacks[stack] = count(); @hash[stack, cpu, pid] = count();
+    }}"""
+    maps = run(script, hammer(2, 300)).maps
+    assert sum(maps["@cpus"].values()) == sum(maps["@hash"].values()) > 0
+    assert sum(maps["@stacks"].values()) == sum(maps["@hash"].values())
+    assert set(maps["@cpus"]) == {cpu for _, cpu, _ in maps["@hash"]}
+    assert set(maps["@stacks"]) == {stack for stack, _, _ in maps["@hash"]}
+    assert all(maps["@stacks"])
 
 
 def test_a_profile_of_one_cpu(run):
@@ -188,17 +201,33 @@ def test_the_command_is_traced_from_the_system_call_that_starts_it(run):
     assert run(script, "ls /dev/null").maps["@"] == {1: 1, 2: 1}
 
 
-def test_many_lines_come_complete_and_in_order(run, hammer):
+@pytest.mark.parametrize("old", [False, True])
+@pytest.mark.parametrize("blocks", [False, True])
+def test_many_lines_come_complete_and_in_order(run, hammer, blocks, old):
     script = "BEGIN { n[0] = 0; } " + HAMMERED + '{ n[0] = n[0] + 1; printf("%d\\n", n[0]); }'
-    result = run(script, hammer(1, 3000))
+    result = run(script, hammer(1, 3000), blocks=blocks, old=old)
+    assert any(isinstance(row, Block) for row in result.rows) == blocks
     lines = result.printed.splitlines()
     assert lines == [str(i) for i in range(1, len(lines) + 1)]
     assert result.all_but_misses(len(lines), 3000)
 
 
-def test_lost_records_are_counted_exactly(run, hammer):
+@pytest.mark.parametrize("blocks", [False, True])
+def test_nothing_is_printed_after_an_exit_among_many_lines(run, hammer, blocks):
+    script = (
+        "BEGIN { n[0] = 0; } "
+        + HAMMERED
+        + "{ n[0] = n[0] + 1; print(n[0]); if (n[0] == 1500) { exit(3); } print(n[0]); }"
+    )
+    result = run(script, hammer(1, 3000), blocks=blocks)
+    assert result.printed.split() == [str(i // 2) for i in range(2, 3001)]
+    assert result.ending == Ending(code=3)
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_lost_records_are_counted_exactly(run, hammer, blocks):
     script = HAMMERED + '{ @[1] = count(); printf("%d %d\\n", pid, time); }'
-    result = run(script, hammer(2, 20_000), buffer_size=4096)
+    result = run(script, hammer(2, 20_000), buffer_size=4096, blocks=blocks)
     printed = result.printed.count("\n")
     emitted = result.maps["@"][1]
     assert result.all_but_misses(emitted, 40_000)

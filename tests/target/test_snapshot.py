@@ -34,6 +34,7 @@ SMALL = SnapshotTarget(
     functions=["vfs_read", "kfree", "vfs_read"],
     symbols=[(0xFFFF800080010000, "kfree"), (0xFFFF800080000000, "_text")],
 )
+NO_NAMESPACE = "snapshot.json: pid_namespace is no pair of a device and an inode"
 META = {"version": 1, "arch": "x86_64", "release": "6", "cpus": 1, "features": []}
 
 
@@ -166,6 +167,9 @@ UNKNOWN_ARCH = "unknown architecture 'vax'; known are aarch64, riscv64, s390x, x
         (with_meta(cpus=0), "snapshot.json lacks a field, or one has a wrong type"),
         (with_meta(cpus=8193), "snapshot.json lacks a field, or one has a wrong type"),
         (with_meta(features=[1]), "snapshot.json lacks a field, or one has a wrong type"),
+        (with_meta(pid_namespace=[4]), NO_NAMESPACE),
+        (with_meta(pid_namespace=[4, 0]), NO_NAMESPACE),
+        (with_meta(pid_namespace=["4", 5]), NO_NAMESPACE),
         (with_meta(version=2), "version 2, but only version 1 is understood"),
         (with_meta(arch="vax"), UNKNOWN_ARCH),
         (

@@ -20,81 +20,58 @@ leave:
 
 ; tracepoint:syscalls/sys_exit_getppid
     call bpf_get_current_pid_tgid
-    r6 = r0
-    *(u32 *)(r10 - 8) = r6
+    *(u32 *)(r10 - 8) = r0
     r1 = map_fd:start ll
     r2 = r10
     r2 += -8
     call bpf_map_lookup_elem
     if r0 == 0 goto leave
-    r0 = *(u64 *)(r0 + 0)
-    if r0 == 0 goto leave
+    r6 = *(u64 *)(r0 + 0)
+    if r6 == 0 goto leave
     call bpf_ktime_get_ns
     r7 = r0
-    *(u32 *)(r10 - 8) = r6
-    r1 = map_fd:start ll
-    r2 = r10
-    r2 += -8
-    call bpf_map_lookup_elem
-    if r0 == 0 goto missing6
-    r0 = *(u64 *)(r0 + 0)
-    goto value7
-missing6:
-    r0 = 0
-value7:
-    r7 -= r0
-    *(u32 *)(r10 - 8) = 0
+    r7 -= r6
+    *(u32 *)(r10 - 16) = 0
     r1 = map_fd:@ ll
     r2 = r10
-    r2 += -8
+    r2 += -16
     call bpf_map_lookup_elem
-    if r0 == 0 goto counted9
+    if r0 == 0 goto counted6
     r5 = 0
-    if r7 s>= 0 goto positive12
+    if r7 s>= 0 goto positive9
     r5 = 63
-    goto bucket10
-positive12:
-    r4 = r7
-    r4 >>= 32
-    if r4 == 0 goto small14
-    r7 = r4
+    goto bucket7
+positive9:
+    w4 = -1
+    if r7 <= r4 goto small11
+    r7 >>= 32
     r5 = 32
-small14:
-    r4 = r7
-    r4 >>= 16
-    if r4 == 0 goto small16
-    r7 = r4
+small11:
+    if r7 <= 65535 goto small13
+    r7 >>= 16
     r5 += 16
-small16:
-    r4 = r7
-    r4 >>= 8
-    if r4 == 0 goto small18
-    r7 = r4
+small13:
+    if r7 <= 255 goto small15
+    r7 >>= 8
     r5 += 8
-small18:
-    r4 = r7
-    r4 >>= 4
-    if r4 == 0 goto small20
-    r7 = r4
+small15:
+    if r7 <= 15 goto small17
+    r7 >>= 4
     r5 += 4
-small20:
-    r4 = r7
-    r4 >>= 2
-    if r4 == 0 goto small22
-    r7 = r4
+small17:
+    if r7 <= 3 goto small19
+    r7 >>= 2
     r5 += 2
-small22:
-    r7 >>= 1
-    if r7 == 0 goto bucket10
+small19:
+    if r7 <= 1 goto bucket7
     r5 += 1
-bucket10:
+bucket7:
     r5 <<= 3
     r0 += r5
     r5 = *(u64 *)(r0 + 0)
     r5 += 1
     *(u64 *)(r0 + 0) = r5
-counted9:
-    *(u32 *)(r10 - 8) = r6
+counted6:
     r1 = map_fd:start ll
     r2 = r10
     r2 += -8

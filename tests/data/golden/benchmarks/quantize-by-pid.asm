@@ -21,32 +21,23 @@
     if r0 == 0 goto full4
 found2:
     r5 = 0
-    r4 = r6
-    r4 >>= 16
-    if r4 == 0 goto small8
-    r6 = r4
+    if r6 <= 65535 goto small8
+    r6 >>= 16
     r5 = 16
 small8:
-    r4 = r6
-    r4 >>= 8
-    if r4 == 0 goto small10
-    r6 = r4
+    if r6 <= 255 goto small10
+    r6 >>= 8
     r5 += 8
 small10:
-    r4 = r6
-    r4 >>= 4
-    if r4 == 0 goto small12
-    r6 = r4
+    if r6 <= 15 goto small12
+    r6 >>= 4
     r5 += 4
 small12:
-    r4 = r6
-    r4 >>= 2
-    if r4 == 0 goto small14
-    r6 = r4
+    if r6 <= 3 goto small14
+    r6 >>= 2
     r5 += 2
 small14:
-    r6 >>= 1
-    if r6 == 0 goto bucket6
+    if r6 <= 1 goto bucket6
     r5 += 1
 bucket6:
     r5 <<= 3
