@@ -54,7 +54,10 @@ _TAILS: Mapping[int, tuple[int, int]] = {
     Kind.DECL_TAG: (4, 0),
     Kind.ENUM64: (0, 12),
 }
-_NAMED = frozenset({Kind.STRUCT, Kind.FUNC})
+_KINDS = {kind.value: kind for kind in Kind}
+_DEEPEST = 32
+"""The most typedefs and qualifiers before a type, as in the kernel."""
+_NAMED = frozenset({Kind.STRUCT, Kind.FUNC, Kind.FWD})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +90,15 @@ class Integer:
 
 
 class Btf:
-    """The types of one kernel. Raises TargetError for bytes that are no BTF."""
+    """The types of one kernel. Raises TargetError for bytes that are no BTF.
 
-    def __init__(self, data: bytes) -> None:
+    ``complete`` is False for a part of them, where a forward declaration says no more than that
+    there is such a structure, and a function that is not there may be in the kernel.
+    """
+
+    def __init__(self, data: bytes, *, complete: bool = True) -> None:
         self._data = data
+        self.complete = complete
         try:
             self._read_header()
             self._read_index()
@@ -105,9 +113,10 @@ class Btf:
         _, _, _, size, type_at, type_size, text_at, text_size = self._unpack("HBBIIIII", 0)
         self._types = size + type_at
         self._types_end = self._types + type_size
-        self._texts = size + text_at
-        if max(self._types_end, self._texts + text_size) > len(self._data):
-            raise TargetError("no BTF: it ends before its types do")
+        self._texts, self._texts_size = size + text_at, text_size
+        end = self._texts + text_size
+        if max(self._types_end, end) > len(self._data) or self._data[end - 1 : end] != b"\0":
+            raise TargetError("no BTF: it ends before its types or names do")
 
     def _read_index(self) -> None:
         self._places = [0]
@@ -134,6 +143,8 @@ class Btf:
 
     def _text(self, offset: int) -> str:
         start = self._texts + offset
+        if not 0 <= offset < self._texts_size:
+            return ""
         return self._data[start : self._data.index(b"\0", start)].decode("ascii", "replace")
 
     def _find(self, kind: Kind, name: str) -> int | None:
@@ -145,7 +156,7 @@ class Btf:
 
     def kind(self, number: int) -> Kind:
         """Return what a type is."""
-        return Kind(self._head(number)[1] >> 24 & 31)
+        return _KINDS.get(self._head(number)[1] >> 24 & 31, Kind.VOID)
 
     def name(self, number: int) -> str:
         """Return a type's name, empty for a type without."""
@@ -157,6 +168,10 @@ class Btf:
         An empty name finds the first structure that has none, as it does in the kernel.
         """
         return self._find(Kind.STRUCT, name)
+
+    def declares(self, name: str) -> bool:
+        """Say whether a structure is declared, its members not told."""
+        return bool(name) and self._find(Kind.FWD, name) is not None
 
     def function(self, name: str) -> Proto | None:
         """Return the type of the function called ``name``, or None."""
@@ -170,9 +185,11 @@ class Btf:
 
     def skip(self, number: int) -> int:
         """Return the type behind typedefs and qualifiers."""
-        while self.kind(number) in MODIFIERS:
+        for _ in range(_DEEPEST):
+            if self.kind(number) not in MODIFIERS:
+                return number
             number = self._head(number)[2]
-        return number
+        return 0
 
     def pointed(self, number: int) -> int:
         """Return what a pointer points to, behind typedefs and qualifiers."""

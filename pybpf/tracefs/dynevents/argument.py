@@ -298,7 +298,7 @@ class _Body:
         assert self.type_text is not None
         if not self.type_text.startswith("b"):
             return
-        bits = _bits(self.type_text, storage.size * 8)
+        bits = _bits(self.type_text, storage.size * 8, wraps=self.context.rules.wraps)
         too_many = len(self.context.ops) == MAX_OPS if bits else True
         if bits is None or too_many or storage.size * 8 < (bits.width + bits.offset) % U64:
             raise self._refuse(Message.BAD_BITFIELD, self.type_at)
@@ -309,7 +309,8 @@ class _Body:
             return None
         base: str | Bits = self.type_text
         if self.type_text.startswith("b"):
-            bits = _bits(self.type_text, STORAGES[_container(self.type_text)].size * 8)
+            container = STORAGES[_container(self.type_text)].size * 8
+            bits = _bits(self.type_text, container, wraps=self.context.rules.wraps)
             assert bits is not None
             base = bits
         return FetchType(base, self.count or None)
@@ -319,13 +320,13 @@ def _container(text: str) -> str:
     return f"u{unsigned(text.partition('/')[2])}"
 
 
-def _bits(text: str, container: int) -> Bits | None:
+def _bits(text: str, container: int, *, wraps: bool) -> Bits | None:
     """Return the bit field ``bWIDTH@OFFSET/CONTAINER``, or None."""
-    width, length = simple_unsigned(text[1:])
+    width, length = simple_unsigned(text[1:], wraps=wraps)
     rest = text[1 + length :]
     if not width or not rest.startswith("@"):
         return None
-    offset, length = simple_unsigned(rest[1:])
+    offset, length = simple_unsigned(rest[1:], wraps=wraps)
     if not length or rest[1 + length : 2 + length] != "/":
         return None
     return Bits(width, offset, container)

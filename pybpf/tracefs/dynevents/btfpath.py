@@ -22,7 +22,7 @@ NO_FIELDS = "the fields of the event are not known: every field is taken to exis
 
 
 def event_field(name: str, context: Context, *, bare: bool, missing: Message) -> Fetch:
-    """Return a field of the event, or ``$comm`` where it has none of that name."""
+    """Return a field of the event; ``$comm`` also where it has none of that name."""
     fields = context.fields
     comm = name in {"comm", "COMM"}
     if fields is None:
@@ -39,9 +39,9 @@ def event_field(name: str, context: Context, *, bare: bool, missing: Message) ->
     if known:
         context.step(Op.FIELD)
         return Field(restore(name), bare)
-    if comm:
+    if comm and not bare:
         context.step(Op.COMM)
-        return Field("comm", bare=True) if bare else Builtin("comm")
+        return Builtin("comm")
     raise context.refuse(missing)
 
 
@@ -76,7 +76,8 @@ def function_variable(text: str, context: Context) -> Fetch:
 
 def _retval(name: str, rest: str | None, context: Context) -> tuple[Fetch, int | None]:
     context.step(Op.RETVAL)
-    if context.types is None:
+    types = types_of_function(context)
+    if types is None:
         context.assume(_NO_PROTO)
         return Builtin("retval"), UNKNOWN_TYPE
     _find_proto(context)
@@ -87,12 +88,13 @@ def _retval(name: str, rest: str | None, context: Context) -> tuple[Fetch, int |
         return Builtin("retval"), None
     if context.proto.returns == 0:
         raise context.refuse(Message.NO_RETVAL, errno_=errno.ENOENT)
-    return Builtin("retval"), context.types.skip(context.proto.returns)
+    return Builtin("retval"), types.skip(context.proto.returns)
 
 
 def _parameter(name: str, rest: str | None, context: Context) -> tuple[Fetch, int | None]:
     del rest
-    if context.types is None:
+    types = types_of_function(context)
+    if types is None:
         if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
             raise context.refuse(Message.NO_BTFARG, errno_=errno.ENOENT)
         context.assume(_NO_PROTO)
@@ -103,7 +105,7 @@ def _parameter(name: str, rest: str | None, context: Context) -> tuple[Fetch, in
             raise context.refuse(Message.NO_BTF_ENTRY, errno_=errno.ENOENT)
         if restore(name) not in params:
             raise context.refuse(Message.NO_BTFARG, errno_=errno.ENOENT)
-        number = context.types.skip(params[restore(name)])
+        number = types.skip(params[restore(name)])
     context.step(Op.ARG if context.at_entry else Op.EDATA)
     return Variable(restore(name)), number
 
@@ -122,6 +124,14 @@ def _find_proto(context: Context) -> None:
         context.proto = context.types.function(context.function)
 
 
+def types_of_function(context: Context) -> Btf | None:
+    """Return the types if they may tell of the probed function, None where they cannot."""
+    types = context.types
+    if types is None or types.complete or context.function is None:
+        return types
+    return types if types.function(context.function) is not None else None
+
+
 def typecast(text: str, context: Context) -> tuple[int | None, int, str | None]:
     """Return the structure of ``STRUCT[,MEMBERS]``, how many bytes to go back, and the members."""
     name, comma, path = text.partition(",")
@@ -131,7 +141,12 @@ def typecast(text: str, context: Context) -> tuple[int | None, int, str | None]:
         return UNKNOWN_TYPE, 0, restore(path) if comma else None
     number = types.struct(restore(name))
     if number is None:
-        raise context.refuse(Message.NO_PTR_STRCT)
+        if types.complete or not types.declares(restore(name)):
+            raise context.refuse(Message.NO_PTR_STRCT)
+        context.assume(
+            f"the members of struct {restore(name)} are not known: all are taken to exist"
+        )
+        return UNKNOWN_TYPE, 0, restore(path) if comma else None
     if not comma:
         return number, 0, None
     context.offset += len(name) + 1
@@ -153,13 +168,16 @@ def members(
     del back  # Only the address depends on it.
     if context.types is None or number == UNKNOWN_TYPE:
         return _untyped(path, context)
-    types, steps, rest, current = context.types, [], path, number or 0
+    types, rest, current = context.types, path, number or 0
+    steps: list[Access] = []
     first = is_struct
     while True:
         if not first:
             if types.kind(current) is not Kind.PTR:
                 raise context.refuse(Message.NO_PTR_STRCT)
             current = types.pointed(current)
+        if not types.complete and types.kind(current) is Kind.FWD:
+            return (*steps, *_untyped(rest, context))
         first = False
         bits, names, current, after = _dotted(rest, current, context, types)
         steps += [Access("." if at else "->", name) for at, name in enumerate(names)]
@@ -256,7 +274,9 @@ def check_string(type_name: str, context: Context) -> None:
         return
     if types.kind(number) is Kind.ARRAY and _is_char(types, types.element(number)):
         return
-    if types.kind(number) is Kind.PTR and _is_char(types, types.pointed(number)):
+    # The kernel does not ask whether it is a pointer: the size of another type, taken for the
+    # number of a type, may be that of a char.
+    if _is_char(types, types.pointed(number)):
         context.step(Op.UDEREF if type_name.startswith("u") else Op.DEREF, too_many=errno.E2BIG)
         return
     raise _no_text(context)

@@ -104,10 +104,13 @@ def number_prefix(text: str) -> tuple[int, int]:
     return (int(text[start:end], base), end) if end > start else (0, 0)
 
 
-def simple_unsigned(text: str) -> tuple[int, int]:
-    """Return the number that a text starts with, modulo 2**64, and how long it is."""
+def simple_unsigned(text: str, *, wraps: bool) -> tuple[int, int]:
+    """Return the number that a text starts with, and how long it is.
+
+    One that is too large for 64 bits is taken modulo 2**64, or else for the largest.
+    """
     value, length = number_prefix(text)
-    return value % U64, length
+    return value % U64 if wraps else min(value, U64 - 1), length
 
 
 def _whole(text: str) -> int:

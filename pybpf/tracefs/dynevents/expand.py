@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pybpf.btf.reader import Btf
 from pybpf.dataclass import dataclass, replace
 from pybpf.tracefs.dynevents.argument import Argument
-from pybpf.tracefs.dynevents.btfpath import parameters
+from pybpf.tracefs.dynevents.btfpath import parameters, types_of_function
 from pybpf.tracefs.dynevents.context import Context
 from pybpf.tracefs.dynevents.ctext import is_digit
 from pybpf.tracefs.dynevents.messages import Message
@@ -82,8 +82,8 @@ def _parameters(words: Sequence[str], context: Context) -> tuple[list[Word], boo
         return _named(words, all_at, names, context), False
     if all_at is None:
         return [Word(word) for word in words], False
-    if context.types is not None:
-        raise context.refuse(Message.NOSUP_BTFARG)
+    if types_of_function(context) is not None:
+        raise context.refuse(Message.NOSUP_BTFARG, errno_=errno.EOPNOTSUPP)
     context.assume("the types of the kernel (BTF) are not known: $arg* is taken to stand for some")
     return [Word(word) for place, word in enumerate(words) if place != all_at], True
 

@@ -305,6 +305,8 @@ def _literal(text: str) -> int:
 
 def _cast(text: str, context: Context) -> Fetch:
     start = context.offset
+    if Where.USER in context.where:
+        raise context.refuse(Message.NOSUP_BTFARG, errno_=errno.EOPNOTSUPP)
     context.nest()
     struct, brace, rest = text[1:].partition(")")
     if not brace:

@@ -13,7 +13,8 @@ from pybpf.dataclass import dataclass, replace
 from pybpf.tracefs.dynevents.ctext import as_bytes, words
 from pybpf.tracefs.dynevents.eprobe import make_eprobe
 from pybpf.tracefs.dynevents.existing import Existing
-from pybpf.tracefs.dynevents.function import make_fprobe, make_kprobe
+from pybpf.tracefs.dynevents.fprobe import make_fprobe
+from pybpf.tracefs.dynevents.kprobe import make_kprobe
 from pybpf.tracefs.dynevents.log import LogEntry, Refused
 from pybpf.tracefs.dynevents.messages import Message
 from pybpf.tracefs.dynevents.probe import NotMine, State
@@ -184,6 +185,5 @@ def _run_any(line: str, state: State) -> None:
             continue
         return
     if state.world.rules.logs_unknown_kind:
-        state.log.command("dynevent", argv)
-        state.log.add(Message.NO_MATCHING_TYPE)
+        state.log.plain("dynevent", Message.NO_MATCHING_TYPE, line, 0)
     raise Refused(errno.EINVAL)

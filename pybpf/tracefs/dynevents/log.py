@@ -46,6 +46,10 @@ class Log:
         """Begin a command; carets point into its first word."""
         self._subsystem, self._argv, self.index = subsystem, tuple(argv), 0
 
+    def rewrite(self, argv: Sequence[str]) -> None:
+        """Show the command with other words from now on."""
+        self._argv = tuple(argv)
+
     def add(self, message: Message, offset: int = 0) -> None:
         """Log a message about the byte ``offset`` of the word at ``index``."""
         if self.index < len(self._argv):

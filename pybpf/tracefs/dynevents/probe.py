@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 
 from pybpf.dataclass import dataclass
 from pybpf.tracefs.dynevents.ctext import is_digit, is_group, is_name, restore
@@ -110,7 +111,7 @@ def own_name(head: str, log: Log, group: str) -> tuple[Name, str]:
 def made_name(text: str) -> str:
     """Return a text as the name of an event that was given none."""
     text = text[:MAX_NAME]
-    return text[:1] + text[1:].replace(":", "_").replace(".", "_")
+    return text[:1] + re.sub("[:.*]", "_", text[1:])
 
 
 def maxactive_text(head: str) -> str | None:

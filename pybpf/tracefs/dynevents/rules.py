@@ -56,8 +56,10 @@ class Rules:
     early_fields: bool
     """Fields are looked up while the argument is parsed, not after it."""
     register_logged_twice: bool
-    early_symbols: bool
-    """The symbol of a kprobe is looked up before its arguments are parsed."""
+    wraps: bool
+    """Numbers of bit fields are taken modulo 2**64."""
+    symbol_errno: int
+    """What a kprobe of a symbol that is not there is answered with."""
     fprobe_maxactive: bool
     user_symbols: bool
     """Uprobes take the types symbol and symstr."""
@@ -88,7 +90,8 @@ _6_1 = Rules(
     logs_unknown_kind=False,
     early_fields=False,
     register_logged_twice=True,
-    early_symbols=False,
+    wraps=True,
+    symbol_errno=errno.ENOENT,
     fprobe_maxactive=False,
     user_symbols=True,
     synthetic_separator=", ",
@@ -111,7 +114,8 @@ _6_12 = Rules(
     logs_unknown_kind=False,
     early_fields=True,
     register_logged_twice=True,
-    early_symbols=True,
+    wraps=True,
+    symbol_errno=errno.EINVAL,
     fprobe_maxactive=True,
     user_symbols=False,
     synthetic_separator=", ",
@@ -134,7 +138,8 @@ _7_3 = Rules(
     logs_unknown_kind=True,
     early_fields=True,
     register_logged_twice=False,
-    early_symbols=True,
+    wraps=False,
+    symbol_errno=errno.EINVAL,
     fprobe_maxactive=False,
     user_symbols=False,
     synthetic_separator=" ",
