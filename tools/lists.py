@@ -19,6 +19,8 @@ def modules(root: Path = ROOT) -> dict[str, list[str]]:
             folder = path.parent.relative_to(root).as_posix()
             if not folder.startswith("pybpf/compiler"):
                 found.setdefault(folder, []).append(path.name)
+    for path in sorted((root / "pybpf").rglob("*.xz")):
+        found.setdefault(path.parent.relative_to(root).as_posix(), []).append(path.name)
     found["pybpf"] = sorted([*found["pybpf"], *DATA])
     return found
 
@@ -39,7 +41,7 @@ def meson_table() -> str:
 
 def setup_list() -> str:
     """Return the list of setup.py."""
-    names = sorted(package(folder) for folder in modules())
+    names = sorted(package(folder) for folder, files in modules().items() if "__init__.py" in files)
     return "packages=[\n" + "".join(f'        "{name}",\n' for name in names) + "    ],\n"
 
 

@@ -130,6 +130,8 @@ class Btf:
             self._places.append(place)
             fixed, each = _TAILS.get(kind, (0, 0))
             place += 12 + fixed + each * (info & 0xFFFF)
+        if place != end:
+            raise TargetError("no BTF: its last type is cut off")
 
     def _unpack(self, layout: str, place: int) -> tuple[int, ...]:
         return struct.unpack_from(self._order + layout, self._data, place)
@@ -179,6 +181,8 @@ class Btf:
         if found is None:
             return None
         proto = self._head(found)[2]
+        if self.kind(proto) is not Kind.FUNC_PROTO:
+            return None
         _, info, returns = self._head(proto)
         pairs = [self._unpack("II", at) for at in self._parts(proto, 8, info)]
         return Proto(returns, tuple((self._text(name), number) for name, number in pairs))
@@ -197,6 +201,8 @@ class Btf:
 
     def element(self, number: int) -> int:
         """Return the type of an array's elements, behind typedefs and qualifiers."""
+        if self.kind(number) is not Kind.ARRAY:
+            return 0
         return self.skip(self._unpack("I", self._places[number] + 12)[0])
 
     def integer(self, number: int) -> Integer | None:
@@ -212,9 +218,12 @@ class Btf:
 
     def member(self, number: int, name: str) -> Member | None:
         """Return the member ``name`` of a structure or union, or of a nameless one within it."""
-        waiting = [(number, 0)]
+        waiting, seen = [(number, 0)], set()
         while waiting:
             outer, base = waiting.pop()
+            if outer in seen:
+                continue
+            seen.add(outer)
             for text, inner, offset, size in self._members(outer):
                 if not text:
                     if self.is_aggregate(self.skip(inner)):
@@ -226,14 +235,22 @@ class Btf:
     def members(self, number: int) -> tuple[str, ...]:
         """Return the names of all members, those of nameless structures within it included."""
         found: list[str] = []
-        for text, inner, _, _ in self._members(number):
-            if text:
-                found.append(self._text(text))
-            elif self.is_aggregate(self.skip(inner)):
-                found += self.members(self.skip(inner))
+        waiting, seen = [number], set()
+        while waiting:
+            outer = waiting.pop()
+            if outer in seen:
+                continue
+            seen.add(outer)
+            for text, inner, _, _ in self._members(outer):
+                if text:
+                    found.append(self._text(text))
+                else:
+                    waiting.append(self.skip(inner))
         return tuple(found)
 
     def _members(self, number: int) -> Iterator[tuple[int, int, int, int]]:
+        if not self.is_aggregate(number):
+            return
         _, info, _ = self._head(number)
         for place in self._parts(number, 12, info):
             text, inner, word = self._unpack("III", place)

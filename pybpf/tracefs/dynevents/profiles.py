@@ -1,0 +1,87 @@
+"""Kernels known without having them: the name of one in, what is known of it out.
+
+The data are from Debian's kernels for x86-64, booted without modules: the names of their symbols,
+and of their types (BTF) those that definitions of probes name most; of others the names alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from pybpf.btf.reader import Btf
+from pybpf.dataclass import replace
+from pybpf.tracefs.dynevents.rules import KNOWN, rules_for
+from pybpf.tracefs.dynevents.world import World
+from pybpf.tracefs.format import EventFormat
+
+_DATA = Path(__file__).parent / "data"
+_CODE, _OTHER = 0, 1
+
+# What is left out of the data: names that the compiler, the tracer or the linker made.
+_LEFT_OUT = re.compile(
+    r"___|__pfx_|__k(?:sym|str)tab|__cfi|__SC[TK]__|__bpf_trace|__crc_|__param_|__UNIQUE|__initcall"
+    r"|__setup|__event_|__tpstr|__func__|__already_done|__key\.|__warned|_rs\.|__exitcall"
+    r"|__tracepoint_ptr|__addressable|__p[0-9]|trace_event_(?:fields|raw)|event_class|__probestub"
+    r"|__flags_|__BTF_ID_|(?:__)?TRACE_SYS|print_fmt|event_e(?:nter|xit)__|__syscall_meta"
+    r"|__compoundliteral|types__|args__|__tracepoint_|dev_attr_"
+    r"|__traceiter|perf_trace|trace_raw_output|__print_once|descriptor\."
+    r"|.*\.(?:cold|isra|part|constprop|llvm)"
+)
+
+
+class Names:
+    """Names of symbols; one of the kind that the data leave out counts as there."""
+
+    def __init__(self, names: frozenset[str]) -> None:
+        self._names = names
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names or (isinstance(name, str) and bool(_LEFT_OUT.match(name)))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def profile(release: str, formats: Mapping[str, EventFormat] | None = None) -> World:
+    """Return what is known of a kernel release, with the formats of its events if given.
+
+    Of a release that is not one of those that were recorded, only rules are known, those of the
+    nearest. Raises TargetError for a text that is no release.
+    """
+    world = World(rules_for(release), formats)
+    if release not in KNOWN:
+        return world
+    code, other = _symbols(release)
+    world = replace(world, functions=Names(code), symbols=Names(code | other))
+    return replace(world, types=_types(release)) if world.rules.btf_args else world
+
+
+def _types(release: str) -> Btf:
+    return Btf(_unpacked(f"btf-{release}.xz"), complete=False)
+
+
+def _symbols(release: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of code and of data.
+
+    Each line of the file is a name and, as one character each, in which of the kernels it is code
+    and in which it is something else: bits from 1 on, added to ``0``.
+    """
+    bit = 1 << tuple(KNOWN).index(release)
+    found: tuple[set[str], set[str]] = (set(), set())
+    for line in _unpacked("symbols.xz").decode("ascii").splitlines():
+        name, kernels = line[:-2], line[-2:]
+        for kind in (_CODE, _OTHER):
+            if ord(kernels[kind]) - ord("0") & bit:
+                found[kind].add(name)
+    return frozenset(found[_CODE]), frozenset(found[_OTHER])
+
+
+def _unpacked(name: str) -> bytes:
+    import lzma
+
+    return lzma.decompress((_DATA / name).read_bytes())

@@ -1,0 +1,103 @@
+"""The kernel's BTF is read: structures, members, functions; other bytes are refused."""
+
+import struct
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pybpf.btf.reader import Btf, Integer, Kind, Member, Proto
+from pybpf.errors import TargetError
+
+NAMES = b"\0int\0pair\0first\0bits\0inner\0call\0arg\0alias\0away\0"
+
+
+def name(text):
+    return NAMES.index(b"\0" + text + b"\0") + 1
+
+
+def head(text, kind, other, parts=0, flag=0):
+    return struct.pack("<III", name(text) if text else 0, flag << 31 | kind << 24 | parts, other)
+
+
+TYPES = [
+    head(b"int", 1, 4) + struct.pack("<I", 1 << 24 | 32),
+    head(b"", 4, 8, 1) + struct.pack("<III", name(b"inner"), 1, 32),
+    head(b"pair", 4, 16, 3, 1)
+    + struct.pack("<III", name(b"first"), 1, 0)
+    + struct.pack("<III", name(b"bits"), 4, 3 << 24 | 33)
+    + struct.pack("<III", 0, 2, 64),
+    head(b"alias", 8, 5),
+    head(b"", 10, 1),
+    head(b"", 2, 3),
+    head(b"", 13, 4, 1) + struct.pack("<II", name(b"arg"), 6),
+    head(b"call", 12, 7),
+    head(b"away", 7, 0),
+]
+
+
+def blob():
+    types = b"".join(TYPES)
+    sizes = (24, 0, len(types), len(types), len(NAMES))
+    return struct.pack("<HBBIIIII", 0xEB9F, 1, 0, *sizes) + types + NAMES
+
+
+def test_structures_and_members():
+    btf = Btf(blob())
+    pair = btf.struct("pair")
+    assert pair == 3
+    assert btf.struct("int") is None
+    assert btf.struct("nosuch") is None
+    assert btf.struct("") == 2
+    assert btf.member(pair, "first") == Member(1, 0, 0)
+    assert btf.member(pair, "bits") == Member(4, 33, 3)
+    assert btf.member(pair, "inner") == Member(1, 96, 0)
+    assert btf.member(pair, "nosuch") is None
+    assert set(btf.members(pair)) == {"first", "bits", "inner"}
+    assert btf.declares("away")
+    assert not btf.declares("pair")
+
+
+def test_functions_and_types():
+    btf = Btf(blob())
+    assert btf.function("call") == Proto(4, (("arg", 6),))
+    assert btf.function("pair") is None
+    assert btf.skip(4) == 1
+    assert btf.kind(6) is Kind.PTR
+    assert btf.pointed(6) == 3
+    assert btf.integer(1) == Integer(signed=True, bits=32, offset=0)
+    assert btf.integer(3) is None
+    assert btf.name(1) == "int"
+    assert btf.kind(0) is btf.kind(99) is Kind.VOID
+
+
+@pytest.mark.parametrize("data", [b"", b"\x9f\xeb", b"x" * 40, blob()[:-1], blob()[:60]])
+def test_other_bytes_are_refused(data):
+    with pytest.raises(TargetError, match="no BTF"):
+        Btf(data)
+
+
+@given(st.integers(24, len(blob()) - 1), st.binary(min_size=1, max_size=4))
+def test_no_bytes_raise_anything_else(place, changed):
+    data = blob()
+    with suppress(TargetError):
+        btf = Btf(data[:place] + changed + data[place + len(changed) :])
+        btf.function("call")
+        pair = btf.struct("pair") or 1
+        btf.member(pair, "inner")
+        btf.members(pair)
+        for number in range(12):
+            btf.name(number)
+            btf.integer(btf.element(btf.skip(btf.pointed(number))))
+
+
+def test_the_running_kernel():
+    path = Path("/sys/kernel/btf/vmlinux")
+    if not path.exists():
+        pytest.skip("this kernel has no BTF")
+    btf = Btf(path.read_bytes())
+    task = btf.struct("task_struct")
+    assert {"pid", "comm", "real_parent"} <= set(btf.members(task))
+    assert btf.integer(btf.skip(btf.member(task, "pid").type)).bits == 32
