@@ -23,11 +23,15 @@ setup(
         "pybpf.target",
         "pybpf.testing",
         "pybpf.tracefs",
+        "pybpf.tracefs.dynevents",
         "pybpf.vm",
     ],
     # pybpf/compiler is a symbolic link; naming the real folder ships its files once.
     package_dir={"pybpf": "pybpf", "pybpf.compiler": "compiler"},
-    package_data={"pybpf": ["_bpf_syscall.pyi", "py.typed"]},
+    package_data={
+        "pybpf": ["_bpf_syscall.pyi", "py.typed"],
+        "pybpf.tracefs.dynevents": ["data/*.xz"],
+    },
     cffi_modules=["src/ffi_build.py:ffi"],
     options={"bdist_wheel": {"py_limited_api": "cp311"}} if STABLE_ABI else {},
 )
