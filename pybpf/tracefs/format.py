@@ -19,7 +19,7 @@ from pybpf.types import U8, ULONG, VOID, Array, DataLoc, Int, Ptr, Space, Type, 
 
 @dataclass(frozen=True, slots=True)
 class EventField:
-    """One field: ``offset`` and ``size`` in bytes as the file says; ``common`` for common_*.
+    """One field: ``offset``, ``size`` (bytes), ``signed`` as the file says; ``common`` of common_*.
 
     ``size_of(type)`` is ``size``, except for system call arguments: each of them takes 8 bytes,
     however narrow its type, and ``offset`` is where the bytes of the type are.
@@ -31,6 +31,7 @@ class EventField:
     offset: int
     size: int
     common: bool
+    signed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,13 @@ def _parse_field(text: str, event: str, byteorder: ByteOrder) -> EventField:
     if argument and byteorder == "big":
         offset += size - size_of(argument)
     return EventField(
-        declared.name, match[1], t, offset, size, common=declared.name.startswith("common_")
+        declared.name,
+        match[1],
+        t,
+        offset,
+        size,
+        common=declared.name.startswith("common_"),
+        signed=signed,
     )
 
 

@@ -15,7 +15,6 @@ from pybpf.tracefs.dynevents.argument import Argument, parse_arguments
 from pybpf.tracefs.dynevents.context import Context, Where
 from pybpf.tracefs.dynevents.ctext import restore
 from pybpf.tracefs.dynevents.existing import Existing
-from pybpf.tracefs.dynevents.filtering import judge_filter
 from pybpf.tracefs.dynevents.function import limit
 from pybpf.tracefs.dynevents.layout import eprobe_format
 from pybpf.tracefs.dynevents.log import Refused
@@ -30,6 +29,7 @@ from pybpf.tracefs.dynevents.probe import (
     parse_name,
 )
 from pybpf.tracefs.dynevents.symbols import look_up_symbols
+from pybpf.tracefs.filters.judge import check_filter, log_entry
 from pybpf.tracefs.format import EventField, EventFormat, parse_format
 
 
@@ -138,11 +138,10 @@ def _check_filter(words: Sequence[str], target: _Target, state: State) -> None:
     if target.format is None:
         state.assume("the fields of the event are not known: the filter is taken to fit")
         return
-    judge = state.world.judge_filter or judge_filter
-    refusal = judge(restore(text), target.format.fields, state.world.rules)
-    if refusal is not None:
-        state.log.plain("event filter parse error", refusal.message, text, refusal.column)
-        raise Refused(errno.EINVAL)
+    fault = check_filter(text, target.format.fields, state.world)
+    if fault is not None:
+        state.log.entries.append(log_entry(fault, text))
+        raise Refused(fault.errno)
 
 
 def _arguments(words: Sequence[str], target: _Target, state: State) -> tuple[Argument, ...]:

@@ -11,6 +11,9 @@ from pybpf.tracefs.dynevents.log import LogEntry
 from pybpf.tracefs.dynevents.messages import Message
 from pybpf.tracefs.dynevents.rules import MAX_ARRAY, MAX_NAME
 from pybpf.tracefs.dynevents.world import World
+from pybpf.tracefs.filters.explain import filter_hints
+from pybpf.tracefs.filters.fields import kernel_fields
+from pybpf.tracefs.filters.rules import tracing_rules
 from pybpf.tracefs.format import EventFormat, parse_format
 
 _NAMES = "a name has letters, digits and _, and does not begin with a digit"
@@ -130,7 +133,7 @@ def _field(entry: LogEntry, line: str, world: World) -> tuple[str, ...]:
 
 def _filter(entry: LogEntry, line: str, world: World) -> tuple[str, ...]:
     target = _target(line, world)
-    if target is None or entry.message != "Field not found":
+    if target is None:
         return ()
-    name = entry.command[: entry.column - 1].rpartition(" ")[2].lstrip("(!")
-    return _did_you_mean(name, [field.name for field in target.fields])
+    fields = kernel_fields(target.fields, tracing_rules(world.rules))
+    return filter_hints(entry, fields, world)

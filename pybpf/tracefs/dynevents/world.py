@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterator, Mapping
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from pybpf.btf.reader import Btf
 from pybpf.dataclass import dataclass
 from pybpf.errors import TargetError
 from pybpf.tracefs.dynevents.rules import NEWEST, Rules
-from pybpf.tracefs.format import EventField, EventFormat, parse_format
+from pybpf.tracefs.format import EventFormat, parse_format
 
 if TYPE_CHECKING:
     from pybpf.tracefs.dynevents.existing import Existing
@@ -22,23 +22,6 @@ if TYPE_CHECKING:
 Kind = Literal["eprobe", "kprobe", "uprobe", "fprobe", "synthetic"]
 """Which part of the kernel made a dynamic event; return probes and tprobes count with the rest."""
 FileKind = Literal["regular", "other", "missing"]
-
-
-@dataclass(frozen=True, slots=True)
-class FilterRefusal:
-    """Why a filter is refused: the message of the kernel and the byte it points to."""
-
-    message: str
-    column: int
-
-
-class FilterJudge(Protocol):
-    """Judges a filter against the fields of an event."""
-
-    def __call__(
-        self, text: str, fields: tuple[EventField, ...], rules: Rules
-    ) -> FilterRefusal | None:
-        """Return why the filter is refused, or None if it is not."""
 
 
 class Formats(Mapping[str, EventFormat]):
@@ -95,4 +78,3 @@ class World:
     types: Btf | None = None
     cpus: int = 1
     files: Callable[[str], FileKind] | None = None
-    judge_filter: FilterJudge | None = None

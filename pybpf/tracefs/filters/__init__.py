@@ -1,0 +1,1 @@
+"""Event filters: texts and values in, what a kernel makes of them out."""
