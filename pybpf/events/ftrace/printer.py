@@ -1,0 +1,228 @@
+"""Text of records as the kernel prints them: a format's ``print fmt`` in, a function of bytes out.
+
+Where a ``print fmt`` needs what its text does not tell (a macro, a name of an enum), the fields are
+printed as ``name=value`` pairs, and ``Printer.reason`` says why.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Iterator
+
+from pybpf.errors import EventError
+from pybpf.events.ftrace.cexpr import Call, Expr, Unprintable, parse_print_fmt
+from pybpf.events.ftrace.compiled import Address, Compiled, Inside, Integer, Run, Text
+from pybpf.events.ftrace.expressions import Compiler
+from pybpf.events.ftrace.pointers import bitmap_list, hexadecimal, shown
+from pybpf.events.ftrace.record import Decoder
+from pybpf.isa.insn import ByteOrder
+from pybpf.tracefs.format import EventFormat
+from pybpf.types import Int, size_of
+
+Symbols = Callable[[int], str | None]
+"""The text of a kernel address as ``%pS`` shows it, ``name+0x2/0x10 [module]``; None if none."""
+
+_CONVERSION = re.compile(
+    r"%(?P<flags>[-+ #0]*)(?P<width>\*|\d+)?(?:\.(?P<precision>\*|\d*))?"
+    r"(?P<length>hh|h|ll|l|L|z|Z|j|t)?(?:(?P<letter>[diouxXcs%])|p(?P<pointer>[A-Za-z0-9]*))"
+)
+_QUOTED = ('="', '{"', ',"')
+_SIZES = {"hh": 1, "h": 2, None: 4}
+_OFFSET = re.compile(r"\+0x[0-9a-f]+(/0x[0-9a-f]+)?")
+
+
+class Printer:
+    """Prints the payloads of one event; ``reason`` says why not as the kernel does, else None.
+
+    A pointer shown by ``%p`` is a hash in the kernel's own text: here it is what was recorded, as
+    with the option ``nohash-ptr``. A symbol without ``symbols`` is its address.
+    """
+
+    __slots__ = ("_decoder", "_functions", "_template", "format", "reason")
+
+    def __init__(
+        self,
+        format_: EventFormat,
+        byteorder: ByteOrder = "little",
+        symbols: Symbols | None = None,
+    ) -> None:
+        self.format = format_
+        self.reason: str | None = None
+        self._decoder = Decoder(format_, byteorder)
+        try:
+            maker = _Template(Compiler(format_, byteorder), symbols)
+            self._template, self._functions = maker.make(*parse_print_fmt(format_.print_fmt))
+        except Unprintable as error:
+            self.reason = str(error)
+
+    def __call__(self, payload: bytes) -> str:
+        """Return the text, without the event's name. Raises EventError for a cut off payload."""
+        if len(payload) < self._decoder.size:
+            raise EventError(
+                f"{self.format.name}: {len(payload)} bytes where {self._decoder.size} are expected"
+            )
+        if self.reason is None:
+            try:
+                return self._template % tuple([run(payload) for run in self._functions])
+            except Unprintable:
+                pass
+            except (struct.error, IndexError, ValueError):
+                raise EventError(f"{self.format.name}: the record does not hold its data") from None
+        return self.pairs(payload)
+
+    def pairs(self, payload: bytes) -> str:
+        """Return ``name=value`` of each field of its own."""
+        record = self._decoder(0, 0, payload, 0, len(payload))
+        common = {field.name for field in self.format.fields if field.common}
+        return " ".join(
+            f"{name}={_plain(value)}"
+            for name, value in record.fields().items()
+            if name not in common
+        )
+
+
+def _plain(value: object) -> str:
+    match value:
+        case str():
+            return value
+        case bytes():
+            return value.hex()
+        case tuple():
+            return "{" + ",".join(map(_plain, value)) + "}"
+        case _:
+            return str(value)
+
+
+class _Template:
+    """Turns a format of C into one of Python, and its arguments into functions."""
+
+    def __init__(self, compiler: Compiler, symbols: Symbols | None) -> None:
+        self._compiler = compiler
+        self._symbols = symbols
+        self._functions: list[Run] = []
+
+    def make(self, text: str, args: tuple[Expr, ...]) -> tuple[str, list[Run]]:
+        rest, template, at = iter(args), "", 0
+        while (place := text.find("%", at)) >= 0:
+            template += text[at:place]
+            match = _CONVERSION.match(text, place)
+            if match is None:
+                raise Unprintable(f"the conversion {text[place : place + 6]!r}")
+            at = match.end()
+            if match["letter"] == "%":
+                template += "%%"
+                continue
+            # What probes print of a string is in quotes, but for one that they could not read.
+            quoted = template.endswith(_QUOTED) and text.startswith('"', at)
+            spec, removed = self._conversion(match, rest, quoted=quoted)
+            if removed:
+                template, at = template[:-1], at + 1
+            template += spec
+        if next(rest, None) is not None:
+            raise Unprintable("an argument too many")
+        return template + text[at:], self._functions
+
+    def _conversion(
+        self, match: re.Match[str], rest: Iterator[Expr], *, quoted: bool
+    ) -> tuple[str, bool]:
+        """Return a conversion of Python's; whether it makes the quotes around it itself."""
+        spec = "%" + match["flags"]
+        width: Run | None = None
+        if match["width"] == "*" and match["pointer"] is not None:
+            width = self._compiler.integer(_next(rest)).run
+        elif match["width"] == "*":
+            spec += self._star(rest)
+        else:
+            spec += match["width"] or ""
+        if match["precision"] is not None:
+            spec += "." + (self._star(rest) if match["precision"] == "*" else match["precision"])
+        expr = _next(rest)
+        if match["pointer"] is not None:
+            self._functions.append(self._pointer(match["pointer"], width, expr))
+            return "%s" if width else f"{spec.replace('0', '')}s", False
+        letter = match["letter"]
+        value = self._compiler.compile(expr)
+        if letter == "s":
+            located = isinstance(expr, Call) and expr.name == "__get_str"
+            if quoted and located and spec == "%":
+                self._functions.append(_faulty(value, self._compiler))
+                return "%s", True
+            self._functions.append(self._compiler.text(value))
+            return f"{spec}s", False
+        self._functions.append(_integer(value, letter, match["length"]))
+        return spec + ("s" if letter == "c" else "d" if letter in "iu" else letter), False
+
+    def _star(self, rest: Iterator[Expr]) -> str:
+        self._functions.append(self._compiler.integer(_next(rest)).run)
+        return "*"
+
+    def _pointer(self, extension: str, width: Run | None, expr: Expr) -> Run:
+        value = self._compiler.compile(expr)
+        if extension[:1] in {"S", "s", "B", "F", "f"}:
+            return self._symbol(extension, value)
+        if not isinstance(value, Inside):
+            if extension in {"", "x", "K"} and isinstance(value, Address | Integer):
+                run, digits = value.run, "x" if extension == "x" else "016x"
+                return lambda payload: format(run(payload), digits)
+            raise Unprintable(f"%p{extension} of memory that is not in the record")
+        start, stop = value.run, value.end
+        if width is not None and extension in {"bl", "b"}:
+            bits = width
+            return lambda p: bitmap_list(p[start(p) : start(p) + (bits(p) + 7) // 8], bits(p))
+        if width is not None and (show := hexadecimal(extension)) is not None:
+            count, dump = width, show
+            return lambda p: dump(p[start(p) : start(p) + count(p)])
+        formatted, size = shown(extension)
+        if stop is None:
+            return lambda p: formatted(p[start(p) : start(p) + size])
+        end = stop
+        return lambda p: formatted(p[start(p) : min(start(p) + size, end(p))])
+
+    def _symbol(self, extension: str, value: Compiled) -> Run:
+        if isinstance(value, Inside | Text):
+            raise Unprintable("a symbol of no address")
+        run, symbols = value.run, self._symbols
+        bare = extension[0] in "sf"
+
+        def name(payload: bytes) -> str:
+            address = run(payload) & ((1 << 64) - 1)
+            found = symbols(address) if symbols is not None else None
+            if found is None:
+                return f"0x{address:x}"
+            return _OFFSET.sub("", found, count=1) if bare else found
+
+        return name
+
+
+def _next(rest: Iterator[Expr]) -> Expr:
+    found = next(rest, None)
+    if found is None:
+        raise Unprintable("too few arguments")
+    return found
+
+
+def _faulty(value: Compiled, compiler: Compiler) -> Run:
+    """Return what gives a located string in quotes, or what probes print where they got none."""
+    text = compiler.text(value)
+    if not isinstance(value, Inside) or value.end is None:
+        return text
+    start, end = value.run, value.end
+    return lambda p: f'"{text(p)}"' if end(p) > start(p) else "(fault)"
+
+
+def _integer(value: Compiled, letter: str, length: str | None) -> Run:
+    """Return what gives the integer that a conversion shows."""
+    if isinstance(value, Address):
+        value = Integer(value.run, Int(8, signed=False))
+    if not isinstance(value, Integer):
+        raise Unprintable(f"a pointer as %{letter}")
+    run = value.run
+    if letter == "c":
+        return lambda p: bytes([run(p) & 0xFF]).decode("utf-8", "surrogateescape")
+    wanted = Int(_SIZES.get(length, 8), signed=letter in "di")
+    have = value.type
+    if have == wanted or (size_of(have) < size_of(wanted) and (wanted.signed or not have.signed)):
+        return run
+    wrap = wanted.wrap
+    return lambda p: wrap(run(p))
