@@ -1,0 +1,168 @@
+r"""The text of ``trace`` and ``trace_pipe``: lines in, their parts out, and the other way round.
+
+         COMM-PID     [CPU] FLAGS    SECONDS: EVENT: TEXT
+
+It is bytes: names of processes may have any (spaces, dashes and colons too), and so may what events
+print, newlines included, which go on in the next line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from pybpf.dataclass import dataclass, replace
+from pybpf.errors import EventError
+from pybpf.events.ftrace.reader import Lost, RawRecord
+
+_COMM = 16
+"""The kernel pads names to this width; the longest is shorter by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceLine:
+    """A record as text. ``time`` is in ns; a count where the trace clock counts.
+
+    ``comm`` is ``<...>`` where the kernel forgot the name. ``flags`` are the columns of irqs-off,
+    need-resched, hardirq/softirq and the depths, empty with the option ``noirq-info``. ``tgid`` is
+    None without the option ``record-tgid`` or where it is not known. ``event`` is empty for what is
+    no event, such as a tracer's line.
+    """
+
+    comm: bytes
+    pid: int
+    cpu: int
+    flags: str
+    time: int
+    event: str
+    text: bytes
+    tgid: int | None = None
+
+
+_HEAD = re.compile(
+    rb"(?P<pid>\d+) +(?:\( *(?P<tgid>-+|\d+)\) +)?\[(?P<cpu>\d+)\] "
+    rb"(?:(?P<flags>[^ 0-9][^ ]{3,5}) +)? *(?P<time>\d+(?:\.\d+)?): "
+)
+_LOST = re.compile(rb"CPU:(\d+) \[LOST(?: (\d+))? EVENTS\]")
+_NOTE = re.compile(rb"##### CPU \d+ buffer started ####")
+_EVENT = re.compile(rb"(\w+):(?: |$)")
+
+
+# line: '#' text | 'CPU:' N ' [LOST' [' ' N] ' EVENTS]' | comm(16) '-' pid ' ' ['(' tgid ')']
+#       '[' cpu ']' [flags] time ':' [event ':'] text | (the rest of the line before) text
+def parse_lines(lines: Iterable[bytes]) -> Iterator[TraceLine | Lost]:
+    r"""Yield the records and losses in lines, which may end in ``\n``.
+
+    A line that begins no record goes on the record before it. What a loss was before is taken from
+    the record that follows it. Raises EventError for a text that does not begin with a record.
+    """
+    waiting: TraceLine | None = None
+    losses: list[Lost] = []
+    for number, full in enumerate(lines, start=1):
+        line = full.removesuffix(b"\n")
+        started = _parse_line(line)
+        if started is not None:
+            if waiting is not None:
+                yield waiting
+            for lost in losses:
+                yield replace(lost, timestamp=started.time)
+            losses.clear()
+            waiting = started
+        elif (lost_line := _LOST.fullmatch(line)) is not None:
+            count = None if lost_line[2] is None else int(lost_line[2])
+            losses.append(Lost(0, int(lost_line[1]), count))
+        elif waiting is not None and not _NOTE.fullmatch(line):
+            waiting = replace(waiting, text=waiting.text + b"\n" + line)
+        elif line and not line.startswith(b"#"):
+            raise EventError(f"trace: line {number}: no record: {line[:80]!r}")
+    if waiting is not None:
+        yield waiting
+    yield from losses
+
+
+def _parse_line(line: bytes) -> TraceLine | None:
+    # The name's width is fixed, so no name can be mistaken for what follows it.
+    if line[_COMM : _COMM + 1] != b"-":
+        return None
+    match = _HEAD.match(line, _COMM + 1)
+    if match is None:
+        return None
+    text = line[match.end() :]
+    event = _EVENT.match(text)
+    tgid = match["tgid"]
+    return TraceLine(
+        line[:_COMM].lstrip(b" "),
+        int(match["pid"]),
+        int(match["cpu"]),
+        (match["flags"] or b"").decode("latin-1"),
+        _time(match["time"]),
+        "" if event is None else event[1].decode("ascii"),
+        text if event is None else text[event.end() :],
+        None if tgid is None or tgid.startswith(b"-") else int(tgid),
+    )
+
+
+def _time(text: bytes) -> int:
+    seconds, dot, fraction = text.partition(b".")
+    if not dot:
+        return int(seconds)
+    return int(seconds) * 1_000_000_000 + int(fraction.ljust(9, b"0")[:9])
+
+
+def parse_cmdlines(text: bytes) -> dict[int, bytes]:
+    """Return the names by pid that ``saved_cmdlines`` holds. Raises EventError for another text."""
+    found = {}
+    for number, line in enumerate(text.splitlines(), start=1):
+        pid, space, comm = line.partition(b" ")
+        if not space or not pid.isdigit():
+            raise EventError(f"saved_cmdlines: line {number}: no pid and name: {line[:80]!r}")
+        found[int(pid)] = comm
+    return found
+
+
+# Bits of common_flags, include/linux/trace_events.h.
+_IRQS_OFF, _LAZY, _RESCHED, _HARDIRQ = 0x01, 0x02, 0x04, 0x08
+_SOFTIRQ, _PREEMPT, _NMI, _BH_OFF = 0x10, 0x20, 0x40, 0x80
+_NEEDS = {
+    _RESCHED | _PREEMPT | _LAZY: "B",
+    _RESCHED | _PREEMPT: "N",
+    _LAZY | _PREEMPT: "L",
+    _RESCHED | _LAZY: "b",
+    _RESCHED: "n",
+    _LAZY: "l",
+    _PREEMPT: "p",
+}
+_CONTEXTS = {
+    _NMI | _HARDIRQ: "Z",
+    _NMI | _HARDIRQ | _SOFTIRQ: "Z",
+    _NMI: "z",
+    _NMI | _SOFTIRQ: "z",
+    _HARDIRQ | _SOFTIRQ: "H",
+    _HARDIRQ: "h",
+    _SOFTIRQ: "s",
+}
+
+
+def flag_columns(flags: int, preempt_count: int) -> str:
+    """Return the five columns that show common_flags and common_preempt_count."""
+    off = {_IRQS_OFF | _BH_OFF: "D", _IRQS_OFF: "d", _BH_OFF: "b"}
+    return (
+        off.get(flags & (_IRQS_OFF | _BH_OFF), ".")
+        + _NEEDS.get(flags & (_RESCHED | _PREEMPT | _LAZY), ".")
+        + _CONTEXTS.get(flags & (_NMI | _HARDIRQ | _SOFTIRQ), ".")
+        + (f"{preempt_count & 15:x}" if preempt_count & 15 else ".")
+        + (f"{preempt_count >> 4:x}" if preempt_count >> 4 else ".")
+    )
+
+
+def line_of(raw: RawRecord, text: str, comms: Mapping[int, bytes], *, order: str = "<") -> bytes:
+    """Return the line of ``trace`` for a record, without its newline.
+
+    ``text`` is ``EVENT: TEXT``; ``comms`` are the names of processes by pid.
+    """
+    flags, preempt_count = raw.payload[2], raw.payload[3]
+    pid = int.from_bytes(raw.payload[4:8], "little" if order == "<" else "big", signed=True)
+    comm = b"<idle>" if pid == 0 else comms.get(pid, b"<...>")
+    seconds, rest = divmod((raw.timestamp + 500) // 1000, 1_000_000)
+    head = f"-{pid:<7} [{raw.cpu:03}] {flag_columns(flags, preempt_count)} {seconds:5}.{rest:06}: "
+    return comm.rjust(_COMM) + head.encode() + text.encode("utf-8", "surrogateescape")
