@@ -66,6 +66,7 @@ WIDE = f"{ALONE} a=$prev_pid:b18446744073709551617@0/8"
         ("6.1", [], "r:t/x nosuch a=$arg", "ENOENT", "Invalid probed address or symbol", 6),
         ("6.12", [], "r:t/x schedule $arg*", "ENOTSUP",
          "BTF is not available or not supported", 15),
+        ("7.3", [], "f:t/x vfs_read $arg0", "EINVAL", "Invalid argument number", 15),
         ("7.3", ["p:t/x vfs_read"], "r:t/x vfs_read", "EEXIST",
          "Probe type is different from existing probe", 0),
         ("7.3", ["p:t/x vfs_read"], "p:t/x vfs_read", "EEXIST",

@@ -121,7 +121,10 @@ def _named(
             if match is None:
                 raise context.refuse(Message.BAD_VAR, errno_=errno.ENOENT)
             number = int(match[1])
-            if not 0 < number <= len(names):
+            context.offset = 0
+            if not number:
+                raise context.refuse(Message.BAD_ARG_NUM)
+            if number > len(names):
                 raise context.refuse(Message.NO_BTFARG, errno_=errno.ENOENT)
             result.append(Word(names[number - 1] + (match[2] or ""), number=number))
         else:
