@@ -78,7 +78,7 @@ def parse_probe(argv: Sequence[str], probe: Probe, state: State) -> Parsed:
     context = Context(state.log, state.world, probe.where, function=probe.function)
     words, unknown = expand(argv[2:], context)
     words = words[: limit(len(words), state)]
-    if not any(word.startswith("$arg") for word in argv[2:]):
+    if all(word.number is None for word in words) and not unknown:
         # Then %pd is expanded in the very words that are logged.
         state.log.rewrite([*argv[:2], *(word.text for word in words)])
     args = parse_arguments([word.text for word in words], context)
