@@ -35,8 +35,7 @@ _MAX_STRING = 256
 _DIGITS = 3
 _LOCATED = "__data_loc "
 
-# Type -> size in bytes, format. See synth_field_size() and synth_field_fmt().
-_TYPES: Mapping[str, tuple[int, str]] = {
+TYPES: Mapping[str, tuple[int, str]] = {
     "s64": (8, "%lld"),
     "u64": (8, "%llu"),
     "s32": (4, "%d"),
@@ -55,6 +54,7 @@ _TYPES: Mapping[str, tuple[int, str]] = {
     "pid_t": (4, "%d"),
     "gfp_t": (4, "%x"),
 }
+"""Size in bytes and format of each type; from synth_field_size() and synth_field_fmt()."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class _Field:
 
     @property
     def fmt(self) -> str:
-        return "%s" if "[" in self.type else _TYPES[self.type][1]
+        return "%s" if "[" in self.type else TYPES[self.type][1]
 
 
 class _Command:
@@ -221,8 +221,8 @@ def _field(argv: Sequence[str], command: _Command) -> tuple[_Field, int]:
 
 def _size(ctype: str) -> int | None:
     """Return the size of a type, 0 for what has none of its own, None for a bad array."""
-    if ctype in _TYPES:
-        return _TYPES[ctype][0]
+    if ctype in TYPES:
+        return TYPES[ctype][0]
     start = ctype.find("char[")
     if start < 0:
         return 0

@@ -18,6 +18,7 @@ from pybpf.tracefs.format import EventFormat, parse_format
 
 if TYPE_CHECKING:
     from pybpf.tracefs.dynevents.existing import Existing
+    from pybpf.tracefs.triggers.model import Trigger
 
 Kind = Literal["eprobe", "kprobe", "uprobe", "fprobe", "synthetic"]
 """Which part of the kernel made a dynamic event; return probes and tprobes count with the rest."""
@@ -65,9 +66,9 @@ class World:
     """A kernel as far as definitions depend on it; None stands for what is not known.
 
     ``formats`` are those of the events that the kernel brings, ``existing`` the dynamic events in
-    the order they were made. ``functions`` are the names that a kprobe may be put on, ``symbols``
-    those of data and code, ``types`` its BTF, ``cpus`` counts the CPUs it may have. ``files`` tells
-    what a path leads to.
+    the order they were made, ``triggers`` those of all events, each event's in their order.
+    ``functions`` are the names that a kprobe may be put on, ``symbols`` those of data and code,
+    ``types`` its BTF, ``cpus`` counts the CPUs it may have. ``files`` tells what a path leads to.
     """
 
     rules: Rules = NEWEST
@@ -78,3 +79,4 @@ class World:
     types: Btf | None = None
     cpus: int = 1
     files: Callable[[str], FileKind] | None = None
+    triggers: tuple[Trigger, ...] = ()

@@ -29,8 +29,8 @@ class TracingRules:
     """``stacktrace`` and ``common_stacktrace``, as a value, a variable and in synthetic events."""
     trigger_filter_logged: bool
     """What is wrong with the ``if`` of a trigger gets into the error_log."""
-    shares: bool
-    """``.percent``, ``.graph``, ``nohitcount``, and hitcount as a field."""
+    hitcounts: bool
+    """``nohitcount``, and hitcount as a field, which may be shown several times."""
     common_comm: bool
     double_cpu: bool
     """The key common_cpu is listed as ``common_cpucommon_cpu``."""
@@ -49,7 +49,7 @@ _6_1 = TracingRules(
     functions=False,
     stack_fields=False,
     trigger_filter_logged=False,
-    shares=False,
+    hitcounts=False,
     common_comm=False,
     double_cpu=False,
     actions_first=False,
@@ -62,7 +62,7 @@ _6_12 = TracingRules(
     functions=True,
     stack_fields=True,
     trigger_filter_logged=True,
-    shares=True,
+    hitcounts=True,
     common_comm=False,
     double_cpu=False,
     actions_first=False,
@@ -75,7 +75,7 @@ _7_3 = TracingRules(
     functions=True,
     stack_fields=True,
     trigger_filter_logged=True,
-    shares=True,
+    hitcounts=True,
     common_comm=True,
     double_cpu=True,
     actions_first=True,

@@ -1,0 +1,1 @@
+"""Triggers of events: texts and values in, what a kernel makes of them out; its hist files read."""
