@@ -113,6 +113,9 @@ def _pattern(symbol: str) -> bool:
 def _check_fprobe(symbol: str, args: Sequence[Argument], state: State, *, tracepoint: bool) -> None:
     log = state.log
     log.index = 1
+    absent = not tracepoint and not _pattern(symbol) and not is_function(symbol, state)
+    if absent and state.world.rules.casts:
+        raise log.refuse(Message.BAD_PROBE_ADDR, errno.EINVAL)
     try:
         for arg in args:
             look_up_symbols(arg, state)
@@ -120,7 +123,5 @@ def _check_fprobe(symbol: str, args: Sequence[Argument], state: State, *, tracep
         missing = refusal.errno == errno.ENOENT
         log.add(Message.BAD_PROBE_ADDR if missing else Message.FAIL_REG_PROBE)
         raise
-    if not tracepoint and not _pattern(symbol) and not is_function(symbol, state):
-        casts = state.world.rules.casts
-        message = Message.BAD_PROBE_ADDR if casts else Message.FAIL_REG_PROBE
-        raise log.refuse(message, errno.EINVAL)
+    if absent:
+        raise log.refuse(Message.FAIL_REG_PROBE, errno.EINVAL)
