@@ -100,8 +100,10 @@ def _parameter(name: str, rest: str | None, context: Context) -> tuple[Fetch, in
         context.assume(_NO_PROTO)
         number: int | None = UNKNOWN_TYPE
     else:
+        # Once the function was found, that it has no parameters is no longer told.
+        found = context.proto is not None
         params = dict(reversed(parameters(context)))
-        if not params:
+        if not params and not found:
             raise context.refuse(Message.NO_BTF_ENTRY, errno_=errno.ENOENT)
         if restore(name) not in params:
             raise context.refuse(Message.NO_BTFARG, errno_=errno.ENOENT)
