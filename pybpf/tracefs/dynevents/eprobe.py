@@ -141,7 +141,7 @@ def _check_filter(words: Sequence[str], target: _Target, state: State) -> None:
     fault = check_filter(text, target.format.fields, state.world)
     if fault is not None:
         state.log.entries.append(log_entry(fault, text))
-        raise Refused(fault.errno)
+        raise Refused(errno.EINVAL)
 
 
 def _arguments(words: Sequence[str], target: _Target, state: State) -> tuple[Argument, ...]:
