@@ -1,0 +1,1 @@
+"""What an event probe makes of a record of its parent, worked out without the kernel."""
