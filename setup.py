@@ -17,6 +17,8 @@ setup(
         "pybpf.compiler.lowering",
         "pybpf.compiler.providers",
         "pybpf.events",
+        "pybpf.events.eprobes",
+        "pybpf.events.ftrace",
         "pybpf.isa",
         "pybpf.kernel",
         "pybpf.output",
@@ -24,6 +26,8 @@ setup(
         "pybpf.testing",
         "pybpf.tracefs",
         "pybpf.tracefs.dynevents",
+        "pybpf.tracefs.filters",
+        "pybpf.tracefs.triggers",
         "pybpf.vm",
     ],
     # pybpf/compiler is a symbolic link; naming the real folder ships its files once.
