@@ -3,7 +3,7 @@
 import errno
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pybpf.dataclass import replace
@@ -87,6 +87,7 @@ WORDS = ("prev_pid", "prev_comm", "CPU", "COMM", "nosuch", "==", "!=", "~", "&",
 PIECES = st.sampled_from((*WORDS, "!", "(", ")", "1", "-1", '"a"', "'", "CPUS{0}", ".ustring", " "))
 
 
+@settings(deadline=None)
 @given(st.one_of(st.text(max_size=30), st.lists(PIECES, max_size=14).map("".join)))
 def test_no_text_raises(record, text):
     for kernel in KERNELS:

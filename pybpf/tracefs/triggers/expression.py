@@ -91,6 +91,11 @@ class Parser:
         found.flags |= operand.flags & (Is.TIMESTAMP | Is.USECS)
         found.operands, found.operator = (operand,), "-"
         found.size, found.signed, found.ctype = operand.size, operand.signed, operand.ctype
+        if operand.flags & (Is.LOG2 | Is.BUCKET):
+            # The kernel takes what it groups by for an operand, and has no operator for it.
+            if self.rules.actions_first:
+                raise Refusal
+            return found
         found.name = expression_text(found, self.rules)
         return found
 
@@ -209,6 +214,8 @@ class Parser:
         field = self.state.field(self.data.event, name)
         if field is None or not field.size:
             flags |= self._generic(field, name)
+        elif modifier == "stacktrace" and field.kind is not Kind.STACK:
+            raise self.state.refuse(HistMessage.BAD_FIELD_MODIFIER, text)
         return field, flags, buckets
 
     def _generic(self, field: KernelField | None, name: str) -> Is:

@@ -205,7 +205,9 @@ class Builder:
             self.data.actions.append(parse_action(text, self.state))
         read_variables(attributes, self.state)
         self._values(attributes.values)
-        for name, expression in attributes.variables:
+        for place, (name, expression) in enumerate(attributes.variables):
+            # The kernel cuts up the very text that $NAME is looked up in.
+            attributes.variables[place] = name, remains(expression)
             self._variable(name, expression)
         self._keys(attributes.keys or "")
         if attributes.sort is not None:
