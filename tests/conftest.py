@@ -144,7 +144,7 @@ class Job:
         assert main(["run", *options, str(EXAMPLES / example), *(arguments or [self.name])]) == 0
         printed, errors = self._capsys.readouterr()
         # An interrupt in a program that runs finds no room for its own: rare, and no mistake.
-        assert re.fullmatch(r"(warning: \d+ events came while .*\n)?", errors), errors
+        assert re.fullmatch(r"(warning: \d+ events? came while .*\n)?", errors), errors
         lines: list[str] = printed.splitlines()
         return lines if text else list(map(json.loads, lines))
 
