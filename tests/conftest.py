@@ -43,6 +43,7 @@ def pytest_configure(config):
 
 
 settings.register_profile("long", max_examples=2000, deadline=None)
+settings.register_profile("scripts", max_examples=500, deadline=None)
 
 
 def why_no_bpf():
