@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from pybpf.errors import TargetError
 from pybpf.kernel.tracefs import open_debugfs, open_tracefs
+from pybpf.target.symbols import hex_numbers
 from pybpf.target.target import Target
 
 _TRACEABLE = "available_filter_functions_addrs"
@@ -56,7 +58,7 @@ def entries() -> frozenset[int]:
             text = tree.read(_TRACEABLE)
     except (FileNotFoundError, TargetError):
         return frozenset()
-    return frozenset(int(line.partition(" ")[0], 16) for line in text.splitlines())
+    return frozenset(hex_numbers(re.findall(r"^[0-9a-f]+", text, re.MULTILINE)))
 
 
 # line: '0x' start '-' '0x' end '\t' symbol

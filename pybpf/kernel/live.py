@@ -77,10 +77,9 @@ class LiveTarget:
     @cached_property
     def symbols(self) -> SymbolTable:
         """The kernel's text symbols, modules included; raises TargetError where they are hidden."""
-        from pathlib import Path
-
         try:
-            text = Path(_KALLSYMS).read_text(encoding="utf-8", errors="surrogateescape")
+            with open(_KALLSYMS, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+                text = file.read()
         except OSError as error:
             raise TargetError(
                 f"cannot read {_KALLSYMS}: {error.strerror} (CONFIG_KALLSYMS)"
@@ -124,7 +123,7 @@ class LiveTarget:
     def _functions(self) -> tuple[str, ...]:
         try:
             with open_tracefs() as tree:
-                names = {_bare(line) for line in tree.read(_TRACEABLE).splitlines() if line}
+                names = set(re.findall(r"^[^ \n]+", tree.read(_TRACEABLE), re.MULTILINE))
         except (FileNotFoundError, TargetError):  # without CONFIG_DYNAMIC_FTRACE there is no list
             names = {_bare(name) for _, name in self.symbols}
         else:
