@@ -108,11 +108,8 @@ def parse_kallsyms(text: str) -> SymbolTable:
 
 
 def hex_numbers(numbers: Iterable[str]) -> list[int]:
-    """Return the values of hexadecimal numbers, all of them of 8 digits or all of 16."""
-    digits = list(numbers)
-    if not digits:
-        return []
-    values = array("Q" if len(digits[0]) == 16 else "I", bytes.fromhex("".join(digits)))
+    """Return the values of hexadecimal numbers of up to 64 bits."""
+    values = array("Q", bytes.fromhex("".join(map(str.zfill, numbers, repeat(16)))))
     if sys.byteorder == "little":
         values.byteswap()
     return values.tolist()
