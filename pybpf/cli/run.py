@@ -210,8 +210,10 @@ def _complete(lost: int, options: argparse.Namespace) -> int:
 
 def _report_misses(misses: int) -> None:
     if misses:
+        from pybpf.output.text import counted
+
         _say(
-            f"warning: {misses} events came while another program ran on that CPU: "
+            f"warning: {counted(misses, 'event')} came while another program ran on that CPU: "
             "the kernel skipped them"
         )
 
@@ -219,8 +221,10 @@ def _report_misses(misses: int) -> None:
 def _report_skipped(skipped: Sequence[Skipped], *, debug: bool) -> None:
     if not skipped:
         return
+    from pybpf.output.text import counted
+
     _say(
-        f"warning: {len(skipped)} functions could not be probed"
+        f"warning: {counted(len(skipped), 'function')} could not be probed"
         + ("" if debug else "; -d names them")
     )
     if debug:

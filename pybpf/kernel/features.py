@@ -41,12 +41,11 @@ def pmu(name: str) -> Pmu | None:
 
     Source: /sys/bus/event_source/devices/NAME: ``type``, and ``format/FIELD`` such as ``config:0``.
     """
-    from pathlib import Path
-
-    folder = Path("/sys/bus/event_source/devices", name)
+    folder = f"/sys/bus/event_source/devices/{name}"
     try:
-        number = int((folder / "type").read_text())
-        fields = {f.name: f.read_text().strip() for f in (folder / "format").glob("*")}
+        number = int(_first_line(f"{folder}/type"))
+        names = os.listdir(f"{folder}/format")  # noqa: PTH208 - pathlib loads slowly
+        fields = {field: _first_line(f"{folder}/format/{field}") for field in names}
     except FileNotFoundError:
         return None
     bits = {}
@@ -56,6 +55,11 @@ def pmu(name: str) -> Pmu | None:
         if word == "config":
             bits[field] = (1 << int(last or first) + 1) - (1 << int(first))
     return Pmu(number, bits)
+
+
+def _first_line(path: str) -> str:
+    with open(path) as file:  # noqa: PTH123 - pathlib loads slowly
+        return file.readline().strip()
 
 
 @cache

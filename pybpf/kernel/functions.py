@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pybpf.errors import TargetError
-from pybpf.kernel.tracefs import open_debugfs, open_tracefs
+from pybpf.kernel.tracefs import open_debugfs
 from pybpf.target.target import Target
 
-_TRACEABLE = "available_filter_functions_addrs"
 # The call that ftrace replaces begins within so many bytes: behind endbr64, bti and the like.
 _ENTRY = 16
 
@@ -24,7 +23,7 @@ def located(names: Iterable[str], target: Target, *, traceable: bool) -> dict[in
         symbols = target.symbols
     except TargetError:
         return {}
-    calls = entries() if traceable else frozenset()
+    calls = target.entries() if traceable else frozenset()
     found: dict[int, str] = {}
     for name in names:
         for address in symbols.addresses(_symbol(name)):
@@ -46,17 +45,6 @@ def _symbol(name: str) -> str:
     """Return what the symbol table calls a function."""
     module, colon, bare = name.partition(":")
     return f"{bare} [{module}]" if colon else name
-
-
-# line: address ' ' name ['\t[' module ']']
-def entries() -> frozenset[int]:
-    """Return the addresses of the calls that ftrace replaces; none where it does not tell."""
-    try:
-        with open_tracefs() as tree:
-            text = tree.read(_TRACEABLE)
-    except (FileNotFoundError, TargetError):
-        return frozenset()
-    return frozenset(int(line.partition(" ")[0], 16) for line in text.splitlines())
 
 
 # line: '0x' start '-' '0x' end '\t' symbol

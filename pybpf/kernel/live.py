@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 
 from pybpf.errors import KernelError, TargetError
@@ -13,11 +14,15 @@ from pybpf.kernel.namespaces import pid_namespace
 from pybpf.kernel.tracefs import open_tracefs
 from pybpf.target.arch import ARCHES, Arch
 from pybpf.target.features import ALL
-from pybpf.target.symbols import SymbolTable, parse_kallsyms
+from pybpf.target.symbols import SymbolTable, hex_numbers, parse_kallsyms
 from pybpf.tracefs.format import EventFormat, parse_format
 
 _KALLSYMS = "/proc/kallsyms"
-_TRACEABLE = "available_filter_functions"
+# The second is read where there is not the first (Linux 6.5).
+_TRACEABLE = ("available_filter_functions_addrs", "available_filter_functions")
+# line: [address ' '] name [' [' module ']'], or a tab in the place of the second blank.
+_ADDRESS = re.compile(r"^([0-9a-f]+) (?!\[)", re.MULTILINE)
+_NAME = re.compile(r"^(?:[0-9a-f]+ (?!\[))?(\S+)", re.MULTILINE)
 _EVENT_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 # Compilers put these before functions, and the symbols before these mark no functions.
 _PADDING = ("__pfx_", "__cfi_", "__ftrace_invalid_address__")
@@ -77,10 +82,9 @@ class LiveTarget:
     @cached_property
     def symbols(self) -> SymbolTable:
         """The kernel's text symbols, modules included; raises TargetError where they are hidden."""
-        from pathlib import Path
-
         try:
-            text = Path(_KALLSYMS).read_text(encoding="utf-8", errors="surrogateescape")
+            with open(_KALLSYMS, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+                text = file.read()
         except OSError as error:
             raise TargetError(
                 f"cannot read {_KALLSYMS}: {error.strerror} (CONFIG_KALLSYMS)"
@@ -121,10 +125,30 @@ class LiveTarget:
         return self._formats[name]
 
     @cached_property
+    def _traceable(self) -> str:
+        """What ftrace can trace: the list that has addresses, else that of names only."""
+        first, second = _TRACEABLE
+        with open_tracefs() as tree:
+            with suppress(FileNotFoundError):
+                return tree.read(first)
+            return tree.read(second)
+
+    @cached_property
+    def _entries(self) -> frozenset[int]:
+        try:
+            addresses = _ADDRESS.findall(self._traceable)
+        except (FileNotFoundError, TargetError):
+            return frozenset()
+        return frozenset(hex_numbers(addresses))
+
+    def entries(self) -> frozenset[int]:
+        """Return the addresses of the calls that ftrace replaces; none where it does not tell."""
+        return self._entries
+
+    @cached_property
     def _functions(self) -> tuple[str, ...]:
         try:
-            with open_tracefs() as tree:
-                names = {_bare(line) for line in tree.read(_TRACEABLE).splitlines() if line}
+            names = set(_NAME.findall(self._traceable))
         except (FileNotFoundError, TargetError):  # without CONFIG_DYNAMIC_FTRACE there is no list
             names = {_bare(name) for _, name in self.symbols}
         else:

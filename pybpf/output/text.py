@@ -36,8 +36,8 @@ def render(row: Row, symbols: Symbols, *, walltime_offset: int = 0, unicode: boo
 def render_lost(row: LostRow) -> str:
     """Return the warning for lost records or refused map updates, without a line end."""
     if row.map is None:
-        return f"warning: {_counted(row.records, 'record')} lost; a bigger --buffer may help"
-    lost = _counted(row.records, "update")
+        return f"warning: {counted(row.records, 'record')} lost; a bigger --buffer may help"
+    lost = counted(row.records, "update")
     return f"warning: {lost} of {row.map} lost: the map is full (--map-size)"
 
 
@@ -47,5 +47,6 @@ def _cell(cell: Cell | MapRow, style: Style) -> str:
     return show(cell.value, cell.type, style)
 
 
-def _counted(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """Return ``1 record`` or ``2 records``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -108,6 +108,10 @@ class SnapshotTarget:
             self._formats[name] = parse_format(text, name, self.arch.byteorder)
         return self._formats[name]
 
+    def entries(self) -> frozenset[int]:
+        """Return none: what is attached is attached on a live machine."""
+        return frozenset()
+
     def functions(self) -> Sequence[str]:
         """Return the names of the functions a kprobe may be put on, sorted, without repeats."""
         return self._functions

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
+from array import array
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import pairwise
+from itertools import compress, islice, repeat
+from operator import eq, itemgetter, ne
 
 from pybpf.errors import TargetError
 from pybpf.target.target import Target
@@ -18,16 +20,25 @@ _REACH = 1 << 20
 class SymbolTable:
     """Text symbols, sorted by address; symbols that share an address keep the order given.
 
-    A symbol of a module is called ``name [module]``, as in kallsyms.
+    A symbol of a module is called ``name [module]``, as in kallsyms. There are 100,000 and more, so
+    whatever looks at all of them leaves the loop to C.
     """
 
-    __slots__ = ("_addresses", "_by_name", "_names")
+    __slots__ = ("_addresses", "_last", "_names", "_several")
 
     def __init__(self, symbols: Iterable[tuple[int, str]] = ()) -> None:
         rows = sorted(symbols, key=lambda row: row[0])
         self._addresses = [address for address, _ in rows]
         self._names = [name for _, name in rows]
-        self._by_name: dict[str, tuple[int, ...]] | None = None
+        self._last: dict[str, int] = {}
+        self._several: dict[str, tuple[int, ...]] = {}
+
+    @classmethod
+    def of_sorted(cls, addresses: list[int], names: list[str]) -> SymbolTable:
+        """Return the table of symbols whose addresses are sorted already."""
+        table = cls()
+        table._addresses, table._names = addresses, names
+        return table
 
     def __len__(self) -> int:
         return len(self._names)
@@ -49,30 +60,32 @@ class SymbolTable:
 
     def addresses(self, name: str) -> Sequence[int]:
         """Return every address of the symbol called ``name``, with or without its module."""
-        if self._by_name is None:
-            self._by_name = self._index()
-        return self._by_name.get(name, ())
+        if not self._last:
+            self._index()
+        if name in self._several:
+            return self._several[name]
+        return (self._last[name],) if name in self._last else ()
 
-    def _index(self) -> dict[str, tuple[int, ...]]:
-        """Return the addresses by name. There are 100,000 names, few of them of several symbols."""
-        index: dict[str, tuple[int, ...]] = dict(
-            zip(self._names, zip(self._addresses), strict=True)
-        )
-        if len(index) < len(self._names):
-            several = {name for name, count in Counter(self._names).items() if count > 1}
-            index |= dict.fromkeys(several, ())
-            for address, name in self:
-                if name in several:
-                    index[name] += (address,)
-        for address, name in self:
-            if name.endswith("]"):
-                bare = name.partition(" ")[0]
-                index[bare] = tuple(sorted((*index.get(bare, ()), address)))
-        return index
+    def _index(self) -> None:
+        """Note the last address of each name, and all addresses of the few that have several."""
+        names, addresses = self._names, self._addresses
+        last = dict(zip(names, addresses, strict=True))
+        earlier = map(ne, map(last.__getitem__, names), addresses)
+        several: dict[str, tuple[int, ...]] = {}
+        for address, name in compress(self, earlier):
+            several[name] = (*several.get(name, ()), address)
+        for name in several:
+            several[name] += (last[name],)
+        for address, name in compress(self, map(str.endswith, names, repeat("]"))):
+            bare = name.partition(" ")[0]
+            known = several.get(bare, (last[bare],) if bare in last else ())
+            several[bare] = tuple(sorted((*known, address)))
+        self._last, self._several = last, several
 
     def synonyms(self) -> Iterator[tuple[str, ...]]:
         """Yield the names that share an address, for each address that has more than one."""
-        shared = dict.fromkeys(a for a, b in pairwise(self._addresses) if a == b)
+        all_of = self._addresses
+        shared = dict.fromkeys(compress(all_of, map(eq, all_of, islice(all_of, 1, None))))
         for address in shared:
             first, end = (
                 bisect_left(self._addresses, address),
@@ -81,15 +94,25 @@ class SymbolTable:
             yield tuple(self._names[first:end])
 
 
-# line: address ' ' kind ' ' name ['\t[' module ']']; kinds t, T, w and W are in text sections.
-_TEXT_SYMBOL = re.compile(r"^([0-9a-f]+) [tTwW] (.+)$", re.MULTILINE)
-
-
+# line: address ' ' kind ' ' name ['\t[' module ']']; kinds t, T, w and W are in text sections. All
+# addresses of a file have as many digits: their order as text is that of the numbers.
 def parse_kallsyms(text: str) -> SymbolTable:
     """Return the text symbols of kallsyms; all addresses are 0 where the kernel hides them."""
-    return SymbolTable(
-        (int(address, 16), name.replace("\t", " ")) for address, name in _TEXT_SYMBOL.findall(text)
-    )
+    digits = max(text.find(" "), 1)
+    text = text.replace("\t", " ")
+    lines = re.findall(rf"^[0-9a-f]{{{digits}}} [tTwW] .+$", text, re.MULTILINE)
+    address = itemgetter(slice(digits))
+    lines.sort(key=address)
+    name = itemgetter(slice(digits + 3, None))
+    return SymbolTable.of_sorted(hex_numbers(map(address, lines)), list(map(name, lines)))
+
+
+def hex_numbers(numbers: Iterable[str]) -> list[int]:
+    """Return the values of hexadecimal numbers of up to 64 bits."""
+    values = array("Q", bytes.fromhex("".join(map(str.zfill, numbers, repeat(16)))))
+    if sys.byteorder == "little":
+        values.byteswap()
+    return values.tolist()
 
 
 class LazySymbols:

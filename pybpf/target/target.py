@@ -59,5 +59,8 @@ class Target(Protocol):
     def event_format(self, name: str) -> EventFormat:
         """Return the format of tracepoint ``category/event``; raises TargetError if unknown."""
 
+    def entries(self) -> frozenset[int]:
+        """Return the addresses of the calls that ftrace replaces; none where it does not tell."""
+
     def functions(self) -> Sequence[str]:
         """Return the names of the functions a kprobe may be put on, sorted, without repeats."""

@@ -5,18 +5,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from errno import EFAULT
 
 from pybpf.compiler import tast
-from pybpf.rows import Buckets, Cell, ExitRow, LostRow, MapRow, PrintfRow, PrintRow, Value
-from pybpf.script import CompiledScript, ConstArg, EventKind, FieldArg, MapArg, MapRole
+from pybpf.compiler.pipeline import Options
+from pybpf.rows import Buckets, Cell, ExitRow, LostRow, MapRow, PrintfRow, PrintRow, Stack, Value
+from pybpf.script import (
+    CompiledScript,
+    ConstArg,
+    EventKind,
+    FieldArg,
+    MapArg,
+    MapRole,
+    ProbeSpec,
+    Provider,
+)
 from pybpf.target.features import PROBE_READ_KERNEL
 from pybpf.target.target import Target
 from pybpf.testing.evaluator import Evaluator, Facts
 from pybpf.testing.evaluator import Value as Raw
-from pybpf.types import Array, Int, Show, Struct, Type, is_string, show_of, size_of, strip
-from pybpf.vm.context import build_context
+from pybpf.types import (
+    Array,
+    Int,
+    Ptr,
+    Show,
+    Space,
+    Struct,
+    Type,
+    is_string,
+    show_of,
+    size_of,
+    strip,
+)
+from pybpf.vm.context import build_context, stack_arguments
 from pybpf.vm.driver import run_events
 from pybpf.vm.recording import RecordedEvent
 
@@ -24,6 +47,8 @@ Table = dict[tuple[Value, ...], Value]
 """A map's entries: values by keys."""
 Line = tuple[str, tuple[object, ...]]
 """A kind of row and what is in it: values, and Tables for whole maps."""
+
+_DEPTH = Options().stack_depth
 
 
 @dataclass(slots=True)
@@ -40,8 +65,8 @@ def simulated(script: CompiledScript, target: Target, events: Sequence[RecordedE
     outcome = Outcome()
     for row in run_events(script, target, events):
         match row:
-            case MapRow(name=name, entries=entries):
-                outcome.maps[name] = dict(entries)
+            case MapRow(name=name):
+                outcome.maps[name] = _table(row)
             case PrintRow(cells=cells):
                 outcome.lines.append(("print", tuple(_cell(c) for c in cells)))
             case PrintfRow(cells=cells):
@@ -54,18 +79,33 @@ def simulated(script: CompiledScript, target: Target, events: Sequence[RecordedE
 
 
 def _cell(cell: Cell | MapRow) -> object:
-    return dict(cell.entries) if isinstance(cell, MapRow) else _shown(cell.value, cell.type)
+    return _table(cell) if isinstance(cell, MapRow) else _shown(cell.value, cell.type)
 
 
-def expected(script: tast.TypedScript, target: Target, events: Iterable[RecordedEvent]) -> Outcome:
+def _table(row: MapRow) -> Table:
+    return {
+        tuple(map(_common, key, row.keys)): _common(value, row.value) for key, value in row.entries
+    }
+
+
+def _common(value: Value, t: Type) -> Value:
+    """Return a value without what only one side can know.
+
+    That is the number of a stack, which the map of stacks chooses, and the context's address, of
+    which is known that it is not 0.
+    """
+    if isinstance(value, Stack):
+        return Stack(min(value.id, 0), value.frames)
+    plain = strip(t)
+    return bool(value) if isinstance(plain, Ptr) and plain.space is Space.CTX else value
+
+
+def expected(script: tast.TypedScript, target: Target, events: Sequence[RecordedEvent]) -> Outcome:
     """Run a typed script by the evaluator."""
     order = target.arch.byteorder
     separate = PROBE_READ_KERNEL in target.features
     run = _Run(Evaluator(script, order, separate=separate), order)
-    for event in events:
-        run.event(target, event)
-        if run.exited:
-            break
+    run.events(target, events)
     for decl in script.maps:
         if table := run.table(decl):
             run.outcome.maps[decl.name] = table
@@ -80,14 +120,39 @@ class _Run:
     byteorder: str
     outcome: Outcome = field(default_factory=Outcome)
     exited: bool = False
+    silent: bool = False
+    stacks: list[tuple[int, ...]] = field(default_factory=list)
+
+    def events(self, target: Target, events: Sequence[RecordedEvent]) -> None:
+        """Run BEGIN, what the events make run, and END."""
+        time = events[0].time if events else 0
+        self.own(target, Provider.BEGIN, time)
+        for event in events:
+            if self.exited:
+                break
+            time = event.time
+            self.event(target, event)
+        self.silent = False
+        self.own(target, Provider.END, time)
+
+    def own(self, target: Target, provider: Provider, time: int) -> None:
+        """Run the BEGIN or END probes."""
+        event = RecordedEvent(provider, time)
+        for probe in self.evaluator.script.probes:
+            if probe.specs[0].provider is provider:
+                self.evaluator.run(probe, self._facts(event, target, b""))
+                self._drain()
 
     def event(self, target: Target, event: RecordedEvent) -> None:
-        place = event.probe.partition(":")[2]
+        """Run the probes that an event makes run."""
         for probe in self.evaluator.script.probes:
             for spec in probe.specs:
-                if spec.tracepoint == place:
+                if _fires(spec, event.probe):
                     context = build_context(spec, event, target)
-                    self.evaluator.run(probe, _facts(event, context))
+                    self.evaluator.run(probe, self._facts(event, target, context))
+        self._drain()
+
+    def _drain(self) -> None:
         for number, values in self.evaluator.records:
             self._record(number, values)
         self.evaluator.records.clear()
@@ -100,12 +165,15 @@ class _Run:
                 self.evaluator.maps.pop(arg.name, None)
                 self.evaluator.aggregates.pop(arg.name, None)
             return
-        if self.exited:
+        if self.silent:
             return
         cells = tuple(self._cells(number, values))
         if schema.kind is EventKind.EXIT:
             (code,) = cells
             assert isinstance(code, int)
+            self.silent = True
+            if self.exited:
+                return
             self.exited = True
             cells = (code & 0xFF,)
         self.outcome.lines.append((str(schema.kind), cells))
@@ -140,9 +208,9 @@ class _Run:
         return tuple(self._plain(part, t) for part, t in zip(key, decl.keys, strict=True))
 
     def _plain(self, value: Raw, t: Type) -> Value:
-        """Return a value as rows hold it: arrays and structs are tuples."""
+        """Return a value as rows hold it: arrays and structs are tuples, stacks have frames."""
         if isinstance(value, int):
-            return value
+            return self._stack(value) if show_of(t) is Show.STACK else value
         plain = strip(t)
         if is_string(t):
             return value[: size_of(t)].ljust(size_of(t), b"\0")
@@ -159,22 +227,49 @@ class _Run:
                 order = "little" if self.byteorder == "little" else "big"
                 return int.from_bytes(value, order, signed=signed)  # type: ignore[arg-type]
 
+    def _facts(self, event: RecordedEvent, target: Target, context: bytes) -> Facts:
+        values: dict[str, Raw] = {
+            "pid": event.pid,
+            "kpid": event.tid,
+            "uid": event.uid,
+            "gid": event.gid,
+            "cpu": event.cpu,
+            "time": event.time,
+            "walltime": event.time,
+            "comm": event.comm.ljust(16, b"\0"),
+            "execname": event.comm.ljust(16, b"\0"),
+            "stack": self._number(event.stack),
+            "ctx": 1,
+        }
+        return Facts(values, context, {**stack_arguments(event, target.arch), **event.memory})
 
-def _facts(event: RecordedEvent, context: bytes) -> Facts:
-    values: dict[str, Raw] = {
-        "pid": event.pid,
-        "kpid": event.tid,
-        "uid": event.uid,
-        "gid": event.gid,
-        "cpu": event.cpu,
-        "time": event.time,
-        "walltime": event.time,
-        "comm": event.comm.ljust(16, b"\0"),
-        "execname": event.comm.ljust(16, b"\0"),
-        # Nobody knows the context's address, but it is not 0.
-        "ctx": 1,
-    }
-    return Facts(values, context, event.memory)
+    def _number(self, stack: tuple[int, ...]) -> int:
+        """Return what a program gets for a stack: a number, or an errno for an empty one."""
+        stack = stack[:_DEPTH]
+        if not stack:
+            return -EFAULT
+        if stack not in self.stacks:
+            self.stacks.append(stack)
+        return self.stacks.index(stack)
+
+    def _stack(self, number: int) -> Stack:
+        frames = self.stacks[number] if 0 <= number < len(self.stacks) else ()
+        return Stack(min(number, 0), frames)
+
+
+def _fires(spec: ProbeSpec, name: str) -> bool:
+    provider, _, place = name.partition(":")
+    if provider != spec.provider:
+        return False
+    match spec.provider:
+        case Provider.TRACEPOINT:
+            return spec.tracepoint == place
+        case Provider.KPROBE | Provider.KRETPROBE:
+            offsets = (f"+{f.offset:#x}" if f.offset else "" for f in spec.functions)
+            names = (f.symbol for f in spec.functions)
+            return place in map("".join, zip(names, offsets, strict=True))
+        case _:
+            return spec.spec == name
 
 
 def _shown(value: Value, t: Type) -> object:
@@ -189,4 +284,4 @@ def _shown(value: Value, t: Type) -> object:
             assert isinstance(plain, Array)
             types = [plain.element] * plain.count
         return tuple(_shown(part, u) for part, u in zip(value, types, strict=True))
-    return value
+    return _common(value, t)

@@ -1,18 +1,17 @@
-"""Two made-up tracepoints with fields of every kind, a target that knows them, and their events."""
+"""Two made-up tracepoints with fields of every kind, functions, and a target that knows them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from hypothesis import strategies as st
-
-from pybpf.isa.insn import ByteOrder
 from pybpf.target.features import ALL
 from pybpf.target.snapshot import SnapshotTarget
-from pybpf.vm.recording import Datum, RecordedEvent
 
 FIRST, SECOND = "tracepoint:test/first", "tracepoint:test/second"
 """They have the same fields, in different order and at different offsets."""
+FUNCTION = "work"
+"""A function; the target also has one whose name only begins so."""
+ENVIRONMENT: Mapping[str, str] = {"target": "100", "1": "-0x10", "word": "a word"}
 
 INTEGERS: Mapping[str, tuple[int, bool]] = {
     "a": (8, True),
@@ -64,75 +63,29 @@ def _format(name: str, number: int, fields: Iterable[tuple[str, int, int, bool]]
     return "\n".join([*lines, "", 'print fmt: ""', ""])
 
 
-def target(arch: str = "x86_64", features: Iterable[str] = ALL) -> SnapshotTarget:
-    """Return a target with two CPUs that knows the two tracepoints."""
+def target(
+    arch: str = "x86_64",
+    features: Iterable[str] = ALL,
+    pid_namespace: tuple[int, int] | None = None,
+) -> SnapshotTarget:
+    """Return a target with two CPUs that knows the tracepoints and functions."""
     formats = {
         "test/first": _format("first", 7, _FIELDS),
         "test/second": _format("second", 8, reversed(_FIELDS)),
     }
-    return SnapshotTarget(arch=arch, features=features, cpus=2, formats=formats)
+    functions = (FUNCTION, f"{FUNCTION}_more")
+    return SnapshotTarget(
+        arch=arch,
+        features=features,
+        cpus=2,
+        pid_namespace=pid_namespace,
+        environment=ENVIRONMENT,
+        formats=formats,
+        functions=functions,
+        symbols=[(_CODE + 256 * index, name) for index, name in enumerate(functions)],
+    )
 
 
+_CODE = 0xFFFF_FFFF_8100_0000
 KERNEL_TEXT, KERNEL_NUMBER, USER_TEXT = 0xFFFF_8880_0000_1000, 0xFFFF_8880_0000_2000, 0x7FFE_0000
 """Addresses of memory that events have; nothing else can be read."""
-
-
-def integers(size: int, *, signed: bool) -> st.SearchStrategy[int]:
-    """Draw integers of ``size`` bytes, often near the ends of their range."""
-    low, high = (-(1 << 8 * size - 1), (1 << 8 * size - 1) - 1) if signed else (0, 1 << 8 * size)
-    high -= not signed
-    edges = st.sampled_from([low, high, 0, 1, min(high, 100), max(low, -1)])
-    return edges | st.integers(low, high)
-
-
-def _texts(size: int) -> st.SearchStrategy[bytes]:
-    """Draw texts that fit ``size`` bytes, some with other bytes behind their NUL."""
-    words = [b"", b"dd", b"dash", b"exactly7", b"fifteen_letters", b"not terminated!!", b"a\0junk"]
-    return st.sampled_from([word for word in words if len(word) <= size])
-
-
-@st.composite
-def events(draw: st.DrawFn, byteorder: ByteOrder = "little") -> RecordedEvent:
-    """Draw an event of one of the two tracepoints."""
-    data: dict[str, Datum] = {
-        name: draw(integers(size, signed=signed)) for name, (size, signed) in INTEGERS.items()
-    }
-    addresses = st.sampled_from(
-        [KERNEL_TEXT, KERNEL_TEXT + 2, USER_TEXT, USER_TEXT + 1, KERNEL_NUMBER, 0, 0xDEAD, 1 << 63]
-    )
-    data["b"] = draw(addresses | st.just(data["b"]))
-    data["name"] = draw(_texts(16))
-    data["words"] = tuple(draw(st.lists(integers(4, signed=False), min_size=3, max_size=3)))
-    data["mac"] = draw(st.binary(min_size=6, max_size=6))
-    long = [b"/a/path/that/is/long" * 8, b"not terminated!! at all"]
-    data["text"] = draw(_texts(16) | st.sampled_from(long))
-    # Elements, unlike a text, get no NUL.
-    data["tail"] = draw(_texts(16) | st.just(tuple(b"no NUL")) | st.just(()))
-    data["blob"] = draw(st.binary(max_size=140))
-    data["kernel_text"] = draw(addresses)
-    data["user_text"] = draw(addresses)
-    data["number"] = draw(addresses)
-    ids = integers(4, signed=False)
-    return RecordedEvent(
-        probe=draw(st.sampled_from([FIRST, SECOND])),
-        time=draw(st.integers(0, 2**62)),
-        cpu=draw(st.integers(0, 1)),
-        pid=draw(ids),
-        tid=draw(ids),
-        uid=draw(ids),
-        gid=draw(ids),
-        comm=draw(st.sampled_from([b"a", b"dd", b"dash", b"fifteen_letters"])),
-        data=data,
-        memory={
-            KERNEL_TEXT: draw(_texts(16)) + b"\0",
-            KERNEL_NUMBER: draw(integers(8, signed=False)).to_bytes(8, byteorder),
-            USER_TEXT: draw(_texts(16)) + b"\0",
-        },
-    )
-
-
-def recordings(byteorder: ByteOrder = "little") -> st.SearchStrategy[list[RecordedEvent]]:
-    """Draw a few events in the order of their times."""
-    return st.lists(events(byteorder), min_size=1, max_size=4).map(
-        lambda e: sorted(e, key=lambda x: x.time)
-    )

@@ -167,15 +167,14 @@ def test_a_full_map_is_a_warning(pybpf):
     assert said.err == "warning: 15 updates of m lost: the map is full (--map-size)\n"
 
 
-def test_skipped_events_are_a_warning(pybpf, monkeypatch):
+@pytest.mark.parametrize(("number", "said_of_it"), [(1, "1 event"), (3, "3 events")])
+def test_skipped_events_are_a_warning(pybpf, monkeypatch, number, said_of_it):
     from pybpf.session import Session
 
-    monkeypatch.setattr(Session, "recursion_misses", lambda _self: 3)
+    monkeypatch.setattr(Session, "recursion_misses", lambda _self: number)
     said = pybpf("run", "BEGIN { exit(0); }")
-    assert (said.status, said.err) == (
-        0,
-        "warning: 3 events came while another program ran on that CPU: the kernel skipped them\n",
-    )
+    reason = "came while another program ran on that CPU: the kernel skipped them"
+    assert (said.status, said.err) == (0, f"warning: {said_of_it} {reason}\n")
 
 
 def test_json_lines(pybpf):

@@ -8,7 +8,7 @@ import pytest
 
 from pybpf.errors import KernelError, TargetError
 from pybpf.isa.insn import Program
-from pybpf.kernel import attach, features, functions, syscall
+from pybpf.kernel import attach, features, syscall
 from pybpf.kernel.attach import Attachments, Skipped
 from pybpf.script import KernelFunction, ProbeSpec, Provider
 from pybpf.target.symbols import SymbolTable
@@ -66,6 +66,7 @@ class Kernel:
 
 class Target:
     symbols = SymbolTable((START + 16 * n, name) for n, name in enumerate(NAMES))
+    entries = frozenset
 
 
 @pytest.fixture
@@ -75,7 +76,6 @@ def kernel(monkeypatch):
     monkeypatch.setattr(syscall, "perf_open_probe", kernel.event)
     monkeypatch.setattr(features, "kprobe_multi", lambda: True)
     monkeypatch.setattr(features, "pmu", lambda _: features.Pmu(6, {"retprobe": 1}))
-    monkeypatch.setattr(functions, "entries", frozenset)
     return kernel
 
 

@@ -248,6 +248,20 @@ def test_functions_are_those_that_ftrace_can_trace(monkeypatch):
     assert target.functions() == ("kfree", "nft_do_chain", "vfs_read")
 
 
+def test_functions_and_their_places_are_read_from_one_list(monkeypatch):
+    """Names that look like addresses are none; the list of names is not read."""
+    text = "ffffffff81000014 vfs_read\n81000024 kfree\nffffffffc0000004 add\t[nf_tables]\n"
+    target = with_files(monkeypatch, {"available_filter_functions_addrs": text})
+    assert target.functions() == ("add", "kfree", "vfs_read")
+    assert target.entries() == {0xFFFFFFFF81000014, 0x81000024, 0xFFFFFFFFC0000004}
+
+
+def test_functions_of_a_list_of_names_only(monkeypatch):
+    target = with_files(monkeypatch, {"available_filter_functions": "add [nf_tables]\nvfs_read\n"})
+    assert target.functions() == ("add", "vfs_read")
+    assert target.entries() == frozenset()
+
+
 def test_functions_without_a_blacklist(monkeypatch):
     files = {"available_filter_functions": FILES["available_filter_functions"]}
     assert with_files(monkeypatch, files).functions() == (

@@ -1,6 +1,6 @@
 import pytest
 
-from pybpf.target.symbols import SymbolTable, parse_kallsyms
+from pybpf.target.symbols import SymbolTable, hex_numbers, parse_kallsyms
 
 KALLSYMS = """\
 0000000000000000 A fixed_percpu_data
@@ -67,6 +67,36 @@ def test_synonyms():
     assert list(SymbolTable([(2, "b"), (1, "a"), (2, "c"), (3, "d"), (2, "a")]).synonyms()) == [
         ("b", "c", "a")
     ]
+
+
+def test_functions_of_several_places_and_modules():
+    table = SymbolTable([(1, "f"), (2, "g"), (3, "f"), (4, "f [a]"), (5, "g [a]"), (6, "h [b]")])
+    found = {name: table.addresses(name) for name in ("f", "g", "h", "f [a]", "h [b]", "i")}
+    assert found == {
+        "f": (1, 3, 4),
+        "g": (2, 5),
+        "h": (6,),
+        "f [a]": (4,),
+        "h [b]": (6,),
+        "i": (),
+    }
+
+
+@pytest.mark.parametrize(
+    ("numbers", "want"),
+    [
+        ([], []),
+        (["ffffffff81000000", "0000000000000001"], [0xFFFFFFFF81000000, 1]),
+        (["c0008000", "2"], [0xC0008000, 2]),
+    ],
+)
+def test_hex_numbers(numbers, want):
+    assert hex_numbers(numbers) == want
+
+
+def test_symbols_of_a_32_bit_kernel():
+    table = parse_kallsyms("c0008100 t g\t[m]\nc0008000 T f\nc0008000 D d\n")
+    assert list(table) == [(0xC0008000, "f"), (0xC0008100, "g [m]")]
 
 
 def test_sorted_by_address():
