@@ -36,6 +36,8 @@ class TracingRules:
     """The key common_cpu is listed as ``common_cpucommon_cpu``."""
     actions_first: bool
     """The actions of a histogram are made before one looks whether it is there already."""
+    checks_names: bool
+    """An expression that the kernel cannot write, -(FIELD.log2), is refused."""
     forgets_command: bool
     """A histogram that another one needs makes it forget what its carets point into."""
     qualified: str
@@ -53,6 +55,7 @@ _6_1 = TracingRules(
     common_comm=False,
     double_cpu=False,
     actions_first=False,
+    checks_names=False,
     forgets_command=True,
     qualified="${}.{}.{}",
     parameter_errno=False,
@@ -66,6 +69,7 @@ _6_12 = TracingRules(
     common_comm=False,
     double_cpu=False,
     actions_first=False,
+    checks_names=True,
     forgets_command=True,
     qualified="${}.{}.{}",
     parameter_errno=False,
@@ -79,6 +83,7 @@ _7_3 = TracingRules(
     common_comm=True,
     double_cpu=True,
     actions_first=True,
+    checks_names=True,
     forgets_command=False,
     qualified="{}.{}.${}",
     parameter_errno=True,

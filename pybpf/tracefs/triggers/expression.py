@@ -93,7 +93,7 @@ class Parser:
         found.size, found.signed, found.ctype = operand.size, operand.signed, operand.ctype
         if operand.flags & (Is.LOG2 | Is.BUCKET):
             # The kernel takes what it groups by for an operand, and has no operator for it.
-            if self.rules.actions_first:
+            if self.rules.checks_names:
                 raise Refusal
             return found
         found.name = expression_text(found, self.rules)
