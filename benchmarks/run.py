@@ -5,8 +5,8 @@
     python benchmarks/run.py cost count-by-comm         one script
     python benchmarks/run.py --bpftrace 'chroot DIR bpftrace'
 
-The benchmarks are cost, instructions, startup, drain (these need root), imports and offline; see
-docs/performance.md. attach.py is for a machine of its own.
+The benchmarks are cost, instructions, startup, drain, records (these need root), imports and
+offline; see docs/performance.md. attach.py is for a machine of its own.
 """
 
 from __future__ import annotations
@@ -32,10 +32,11 @@ BENCHMARKS = {
     "imports": "importtime",
     "drain": "drain",
     "offline": "offline",
+    "records": "records",
 }
 """The modules by name; each has a function ``measure`` from Plan to Finding."""
 
-FOR_ROOT = {"cost", "instructions", "startup", "drain"}
+FOR_ROOT = {"cost", "instructions", "startup", "drain", "records"}
 OF_SCRIPTS = ["cost", "instructions"]
 
 

@@ -14,29 +14,33 @@ Run = Callable[[bytes], Any]
 
 @dataclass(frozen=True, slots=True)
 class Integer:
-    """Gives an int of a type."""
+    """Gives an int of a type; ``at`` is where it lies, if that is the same in every payload."""
 
     run: Run
     type: Int
+    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Gives an address in the kernel."""
+    """Gives an address in the kernel; ``at`` as of an Integer."""
 
     run: Run
+    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Inside:
     """Gives the offset of a value in the payload, ``element`` being the type it points to.
 
-    ``end`` gives where the data end, where a location says so.
+    ``end`` gives where the data end, where a location says so. ``at`` is the offset, where that is
+    the same in every payload.
     """
 
     run: Run
     element: Type
     end: Run | None = None
+    at: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

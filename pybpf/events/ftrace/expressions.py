@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pybpf.dataclass import replace
 from pybpf.events.ftrace.cexpr import (
     Binary,
     Braces,
@@ -93,7 +94,7 @@ class Compiler:
             case Conditional():
                 return self._conditional(expr)
             case Index(base=base, index=index):
-                return self._index(self.compile(base), self.integer(index))
+                return self._index(self.compile(base), self.integer(index), index)
             case Call():
                 return call(expr, self)
             case Name(name=name):
@@ -117,15 +118,15 @@ class Compiler:
         offset, t = field.offset, strip(field.type)
         match t:
             case Int():
-                return Integer(self._load(offset, t), t)
+                return Integer(self._load(offset, t), t, offset)
             case Ptr():
-                return Address(self._load(offset, t))
+                return Address(self._load(offset, t), offset)
             case DataLoc():
                 return Integer(self._load(offset, UINT), UINT)
             case Array(element=element) if isinstance(field.type, Typedef):
-                return Inside(lambda _: offset, element)
+                return Inside(lambda _: offset, element, at=offset)
             case Array(element=element):
-                return Inside(lambda _: offset, strip(element))
+                return Inside(lambda _: offset, strip(element), at=offset)
             case _:
                 raise Unprintable(f"a field of type {field.type}")
 
@@ -148,21 +149,35 @@ class Compiler:
             case _:
                 raise Unprintable(f"a value of type {t}")
 
-    def _index(self, base: Compiled, index: Integer) -> Compiled:
+    def _index(self, base: Compiled, index: Integer, number: Expr) -> Compiled:
         if not isinstance(base, Inside):
             raise Unprintable("an index of no array")
         start, at, size = base.run, index.run, size_of(base.element)
+        if base.at is not None and isinstance(number, Number):
+            return self._fixed(base.at + size * number.value, base.element)
         return self._at(lambda payload: start(payload) + size * at(payload), base.element)
+
+    def _fixed(self, offset: int, t: Type) -> Compiled:
+        """Return what loads the value at an offset that is the same in every payload."""
+        found = self._at(lambda _: offset, t)
+        match found:
+            case Integer(type=loaded):
+                return Integer(self._load(offset, loaded), loaded, offset)
+            case Address():
+                return Address(self._load(offset, ULONG), offset)
+            case Inside():
+                return replace(found, at=offset)
+            case Text():
+                return found
 
     def _cast(self, t: Type, operand: Compiled) -> Compiled:
         match t, operand:
             case Int(), Integer(run=run, type=before):
                 if before == t:
                     return operand
-                wrap = t.wrap
-                return Integer(lambda payload: wrap(run(payload)), t)
-            case Int(size=8), Address(run=run):
-                return Integer(run, t)
+                return Integer(_wrapped(run, t), t)
+            case Int(size=8), Address(run=run, at=at):
+                return Integer(run, ULONG, at) if not t.signed else Integer(_wrapped(run, t), t)
             case Ptr(), Integer(run=run):
                 return Address(lambda payload: ULONG.wrap(run(payload)))
             case Ptr(to=to), Inside(run=run, end=end):
@@ -274,6 +289,11 @@ class Compiler:
             return base + (word & 0xFFFF) + (word >> 16)
 
         return start, end, t.element
+
+
+def _wrapped(run: Run, t: Int) -> Run:
+    wrap = t.wrap
+    return lambda payload: wrap(run(payload))
 
 
 def _string(start: Run, end: Run | None) -> Run:

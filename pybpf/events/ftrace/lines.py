@@ -9,11 +9,14 @@ print, newlines included, which go on in the next line.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 
 from pybpf.dataclass import dataclass, replace
 from pybpf.errors import EventError
 from pybpf.events.ftrace.reader import Lost, RawRecord
+from pybpf.isa.insn import ByteOrder
 
 _COMM = 16
 """The kernel pads names to this width; the longest is shorter by one."""
@@ -143,6 +146,7 @@ _CONTEXTS = {
 }
 
 
+@lru_cache(maxsize=1024)
 def flag_columns(flags: int, preempt_count: int) -> str:
     """Return the five columns that show common_flags and common_preempt_count."""
     off = {_IRQS_OFF | _BH_OFF: "D", _IRQS_OFF: "d", _BH_OFF: "b"}
@@ -155,14 +159,29 @@ def flag_columns(flags: int, preempt_count: int) -> str:
     )
 
 
-def line_of(raw: RawRecord, text: str, comms: Mapping[int, bytes], *, order: str = "<") -> bytes:
+_COMMON = {"little": struct.Struct("<HBBi").unpack_from, "big": struct.Struct(">HBBi").unpack_from}
+
+
+def line_of(
+    raw: RawRecord, text: str, comms: Mapping[int, bytes], byteorder: ByteOrder = "little"
+) -> bytes:
     """Return the line of ``trace`` for a record, without its newline.
 
-    ``text`` is ``EVENT: TEXT``; ``comms`` are the names of processes by pid.
+    ``text`` is ``EVENT: TEXT``; ``comms`` are the names of processes by pid. Raises EventError for
+    a payload that does not begin as all do.
     """
-    flags, preempt_count = raw.payload[2], raw.payload[3]
-    pid = int.from_bytes(raw.payload[4:8], "little" if order == "<" else "big", signed=True)
-    comm = b"<idle>" if pid == 0 else comms.get(pid, b"<...>")
-    seconds, rest = divmod((raw.timestamp + 500) // 1000, 1_000_000)
-    head = f"-{pid:<7} [{raw.cpu:03}] {flag_columns(flags, preempt_count)} {seconds:5}.{rest:06}: "
-    return comm.rjust(_COMM) + head.encode() + text.encode("utf-8", "surrogateescape")
+    timestamp, cpu, _, payload = raw
+    try:
+        _, flags, preempt_count, pid = _COMMON[byteorder](payload)
+    except struct.error:
+        raise EventError(f"a record of {len(payload)} bytes") from None
+    who = _who(comms.get(pid, b"<...>") if pid else b"<idle>", pid)
+    columns = flag_columns(flags, preempt_count)
+    seconds, rest = divmod((timestamp + 500) // 1000, 1_000_000)
+    line = f"{who} [{cpu:03}] {columns} {seconds:5}.{rest:06}: {text}"
+    return line.encode("utf-8", "surrogateescape")
+
+
+@lru_cache(maxsize=4096)
+def _who(comm: bytes, pid: int) -> str:
+    return f"{comm.rjust(_COMM).decode('utf-8', 'surrogateescape')}-{pid:<7}"

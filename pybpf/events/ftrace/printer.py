@@ -9,16 +9,17 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 from pybpf.errors import EventError
 from pybpf.events.ftrace.cexpr import Call, Expr, Unprintable, parse_print_fmt
 from pybpf.events.ftrace.compiled import Address, Compiled, Inside, Integer, Run, Text
 from pybpf.events.ftrace.expressions import Compiler
 from pybpf.events.ftrace.pointers import bitmap_list, hexadecimal, shown
-from pybpf.events.ftrace.record import Decoder
+from pybpf.events.ftrace.record import Decoder, letter_of
 from pybpf.isa.insn import ByteOrder
 from pybpf.tracefs.format import EventFormat
-from pybpf.types import Int, size_of
+from pybpf.types import ULONG, Int
 
 Symbols = Callable[[int], str | None]
 """The text of a kernel address as ``%pS`` shows it, ``name+0x2/0x10 [module]``; None if none."""
@@ -39,7 +40,7 @@ class Printer:
     with the option ``nohash-ptr``. A symbol without ``symbols`` is its address.
     """
 
-    __slots__ = ("_decoder", "_functions", "_template", "format", "reason")
+    __slots__ = ("_arguments", "_decoder", "_template", "format", "reason")
 
     def __init__(
         self,
@@ -52,7 +53,10 @@ class Printer:
         self._decoder = Decoder(format_, byteorder)
         try:
             maker = _Template(Compiler(format_, byteorder), symbols)
-            self._template, self._functions = maker.make(*parse_print_fmt(format_.print_fmt))
+            self._template, arguments = maker.make(
+                *parse_print_fmt(_with_symbols(format_.print_fmt))
+            )
+            self._arguments = _together(arguments, "<" if byteorder == "little" else ">")
         except Unprintable as error:
             self.reason = str(error)
 
@@ -64,7 +68,7 @@ class Printer:
             )
         if self.reason is None:
             try:
-                return self._template % tuple([run(payload) for run in self._functions])
+                return self._template % self._arguments(payload)
             except Unprintable:
                 pass
             except (struct.error, IndexError, ValueError):
@@ -82,6 +86,20 @@ class Printer:
         )
 
 
+def _with_symbols(print_fmt: str) -> str:
+    """Return the print format of a probe with the symbols that the kernel prints for addresses.
+
+    It tells return addresses in the other order than it says.
+    """
+    if print_fmt.startswith(('"(%lx) ', '"(%lx)"')):
+        return print_fmt.replace("%lx", "%pS", 1)
+    if print_fmt.startswith('"(%lx <- %lx)'):
+        both = "REC->__probe_func, REC->__probe_ret_ip"
+        swapped = print_fmt.replace(both, "REC->__probe_ret_ip, REC->__probe_func", 1)
+        return swapped.replace("(%lx <- %lx)", "(%pS <- %ps)", 1)
+    return print_fmt
+
+
 def _plain(value: object) -> str:
     match value:
         case str():
@@ -94,15 +112,23 @@ def _plain(value: object) -> str:
             return str(value)
 
 
+class Argument(NamedTuple):
+    """What gives one argument of the template; an integer of a type at a fixed place, if ``at``."""
+
+    run: Run
+    type: Int = ULONG
+    at: int | None = None
+
+
 class _Template:
     """Turns a format of C into one of Python, and its arguments into functions."""
 
     def __init__(self, compiler: Compiler, symbols: Symbols | None) -> None:
         self._compiler = compiler
         self._symbols = symbols
-        self._functions: list[Run] = []
+        self._arguments: list[Argument] = []
 
-    def make(self, text: str, args: tuple[Expr, ...]) -> tuple[str, list[Run]]:
+    def make(self, text: str, args: tuple[Expr, ...]) -> tuple[str, list[Argument]]:
         rest, template, at = iter(args), "", 0
         while (place := text.find("%", at)) >= 0:
             template += text[at:place]
@@ -121,7 +147,7 @@ class _Template:
             template += spec
         if next(rest, None) is not None:
             raise Unprintable("an argument too many")
-        return template + text[at:], self._functions
+        return template + text[at:], self._arguments
 
     def _conversion(
         self, match: re.Match[str], rest: Iterator[Expr], *, quoted: bool
@@ -139,22 +165,22 @@ class _Template:
             spec += "." + (self._star(rest) if match["precision"] == "*" else match["precision"])
         expr = _next(rest)
         if match["pointer"] is not None:
-            self._functions.append(self._pointer(match["pointer"], width, expr))
+            self._arguments.append(Argument(self._pointer(match["pointer"], width, expr)))
             return "%s" if width else f"{spec.replace('0', '')}s", False
         letter = match["letter"]
         value = self._compiler.compile(expr)
         if letter == "s":
             located = isinstance(expr, Call) and expr.name == "__get_str"
             if quoted and located and spec == "%":
-                self._functions.append(_faulty(value, self._compiler))
+                self._arguments.append(Argument(_faulty(value, self._compiler)))
                 return "%s", True
-            self._functions.append(self._compiler.text(value))
+            self._arguments.append(Argument(self._compiler.text(value)))
             return f"{spec}s", False
-        self._functions.append(_integer(value, letter, match["length"]))
+        self._arguments.append(_integer(value, letter, match["length"]))
         return spec + ("s" if letter == "c" else "d" if letter in "iu" else letter), False
 
     def _star(self, rest: Iterator[Expr]) -> str:
-        self._functions.append(self._compiler.integer(_next(rest)).run)
+        self._arguments.append(Argument(self._compiler.integer(_next(rest)).run))
         return "*"
 
     def _pointer(self, extension: str, width: Run | None, expr: Expr) -> Run:
@@ -211,18 +237,60 @@ def _faulty(value: Compiled, compiler: Compiler) -> Run:
     return lambda p: f'"{text(p)}"' if end(p) > start(p) else "(fault)"
 
 
-def _integer(value: Compiled, letter: str, length: str | None) -> Run:
+def _integer(value: Compiled, letter: str, length: str | None) -> Argument:
     """Return what gives the integer that a conversion shows."""
     if isinstance(value, Address):
-        value = Integer(value.run, Int(8, signed=False))
+        value = Integer(value.run, ULONG, value.at)
     if not isinstance(value, Integer):
         raise Unprintable(f"a pointer as %{letter}")
     run = value.run
     if letter == "c":
-        return lambda p: bytes([run(p) & 0xFF]).decode("utf-8", "surrogateescape")
+        return Argument(lambda p: bytes([run(p) & 0xFF]).decode("utf-8", "surrogateescape"))
     wanted = Int(_SIZES.get(length, 8), signed=letter in "di")
     have = value.type
-    if have == wanted or (size_of(have) < size_of(wanted) and (wanted.signed or not have.signed)):
-        return run
+    if have.size == wanted.size:
+        # Read from the record, it is wrapped by being read as what is wanted.
+        wrap = wanted.wrap
+        return Argument(run if have == wanted else lambda p: wrap(run(p)), wanted, value.at)
+    if have.size < wanted.size and (wanted.signed or not have.signed):
+        return Argument(run, have, value.at)
     wrap = wanted.wrap
-    return lambda p: wrap(run(p))
+    return Argument(lambda p: wrap(run(p)))
+
+
+def _together(arguments: list[Argument], order: str) -> Callable[[bytes], tuple[Any, ...]]:
+    """Return what gives all arguments: those that lie in the record at a fixed place, at once."""
+    direct: dict[tuple[int, Int], int] = {}
+    end, code = 0, order
+    for at, t in sorted({(a.at, a.type) for a in arguments if a.at is not None}, key=_place):
+        if at >= end:
+            direct[at, t] = len(direct)
+            code += "x" * (at - end) + letter_of(t)
+            end = at + t.size
+    others: list[Run] = []
+    indices = []
+    for argument in arguments:
+        place = None if argument.at is None else direct.get((argument.at, argument.type))
+        if place is None:
+            place = len(direct) + len(others)
+            others.append(argument.run)
+        indices.append(place)
+    unpack = struct.Struct(code).unpack_from
+    in_order = indices == list(range(len(indices)))
+    if not others and in_order:
+        return unpack
+    if in_order:
+        return lambda p: (*unpack(p), *[run(p) for run in others])
+    if not direct:
+        return lambda p: tuple([run(p) for run in others])
+
+    def gather(payload: bytes) -> tuple[Any, ...]:
+        found = (*unpack(payload), *[run(payload) for run in others])
+        return tuple([found[index] for index in indices])
+
+    return gather
+
+
+def _place(item: tuple[int, Int]) -> tuple[int, int, bool]:
+    at, t = item
+    return at, t.size, t.signed

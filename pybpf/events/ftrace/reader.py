@@ -50,14 +50,15 @@ class Lost:
 Item = TraceRecord | RawRecord | Lost
 
 
-class Formats:
+class RecordFormats:
     """The formats of events by ID, and what decodes and prints their records, made when needed.
 
     Of formats that share an ID, which the kernel gives again once an event is gone, the last
-    counts.
+    counts. ``heads`` are texts by ID that precede what an event prints: of an eprobe
+    ``(GROUP.EVENT)``, its parent, which is not in its format.
     """
 
-    __slots__ = ("_decoders", "_printers", "by_id", "byteorder", "symbols")
+    __slots__ = ("_decoders", "_printers", "by_id", "byteorder", "heads", "symbols")
 
     def __init__(
         self,
@@ -68,12 +69,14 @@ class Formats:
         self.by_id = {format_.id: format_ for format_ in formats}
         self.byteorder = byteorder
         self.symbols = symbols
+        self.heads: dict[int, str] = {}
         self._decoders: dict[int, Decoder | None] = {}
         self._printers: dict[int, Printer] = {}
 
-    def add(self, format_: EventFormat) -> None:
-        """Add a format, in place of one with the same ID."""
+    def add(self, format_: EventFormat, head: str = "") -> None:
+        """Add a format, in place of one with the same ID, and its head."""
         self.by_id[format_.id] = format_
+        self.heads[format_.id] = head
         self._decoders.pop(format_.id, None)
         self._printers.pop(format_.id, None)
 
@@ -111,7 +114,11 @@ class Formats:
         if printer is None:
             return f"[{raw.id}]: {raw.payload.hex()}"
         name = printer.format.name.rpartition("/")[2]
-        return f"{name}: {printer(raw.payload)}"
+        text = printer(raw.payload)
+        if head := self.heads.get(raw.id):
+            return f"{name}: {head}{text}"
+        # What probes print begins with a space.
+        return f"{name}: {text.removeprefix(' ')}"
 
 
 class PageReader:
@@ -122,7 +129,9 @@ class PageReader:
 
     __slots__ = ("cpu", "formats", "layout", "lost", "pages", "unknown")
 
-    def __init__(self, formats: Formats, cpu: int = 0, layout: PageLayout | None = None) -> None:
+    def __init__(
+        self, formats: RecordFormats, cpu: int = 0, layout: PageLayout | None = None
+    ) -> None:
         self.formats = formats
         self.cpu = cpu
         self.layout = layout or PageLayout(byteorder=formats.byteorder)
@@ -191,7 +200,7 @@ def pages_of(stream: BinaryIO, layout: PageLayout) -> Iterator[bytes]:
 
 def read_pages(
     stream: BinaryIO | Iterable[bytes],
-    formats: Formats,
+    formats: RecordFormats,
     *,
     cpu: int = 0,
     layout: PageLayout | None = None,
@@ -208,7 +217,7 @@ def read_pages(
 
 async def read_pages_async(
     pages: AsyncIterable[bytes],
-    formats: Formats,
+    formats: RecordFormats,
     *,
     cpu: int = 0,
     layout: PageLayout | None = None,

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pybpf.errors import EventError
 from pybpf.isa.insn import ByteOrder
@@ -25,6 +24,14 @@ Locate = Callable[[Any, bytes, int, int], Value]
 """Makes a value of a location, given the bytes and where the record starts and ends in them."""
 
 _LETTERS = {1: "B", 2: "H", 4: "I", 8: "Q"}
+
+
+class _One(NamedTuple):
+    value: int
+
+
+# What named tuples have for attributes: unlike ``itemgetter`` it does not ask our ``__getitem__``.
+_item: Any = type(_One.value)
 
 
 class TraceRecord(tuple[Any, ...]):
@@ -41,8 +48,8 @@ class TraceRecord(tuple[Any, ...]):
     places: ClassVar[Mapping[str, int]] = {}
     """At which index each field is."""
 
-    timestamp: int = property(itemgetter(0))  # type: ignore[assignment]
-    cpu: int = property(itemgetter(1))  # type: ignore[assignment]
+    timestamp: int = _item(0, "When it was recorded, in ns of the trace clock.")
+    cpu: int = _item(1, "On which CPU.")
 
     def __getitem__(self, key: Any) -> Any:
         """Return the field of a name, or the item at an index."""
@@ -119,7 +126,7 @@ def _record_class(format_: EventFormat, fields: list[EventField]) -> type[TraceR
     places = {field.name: index for index, field in enumerate(fields, start=2)}
     taken = {"event", "id", "places", "fields", "timestamp", "cpu"}
     members: dict[str, Any] = {
-        name: property(itemgetter(index))
+        name: _item(index, f"The field {name}.")
         for name, index in places.items()
         if name not in taken and not name.startswith("__")
     }

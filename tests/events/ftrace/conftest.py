@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pybpf.events.ftrace.reader import Formats
+from pybpf.events.ftrace.reader import RecordFormats
 from pybpf.tracefs.format import parse_format
 
 DATA = Path(__file__).parents[2] / "data"
@@ -22,7 +22,7 @@ class Capture:
         self.cpus = [files["cpu0"], files["cpu1"]]
         self.trace = files["trace.txt"]
         blocks = files["formats"].decode().split("FILE ")[1:]
-        self.formats = Formats(
+        self.formats = RecordFormats(
             parse_format(text, head.removesuffix("/format"))
             for head, _, text in (block.partition("\n") for block in blocks)
         )

@@ -12,7 +12,15 @@ from pybpf.events.ftrace.lines import (
     parse_cmdlines,
     parse_lines,
 )
-from pybpf.events.ftrace.reader import Lost, PageReader, RawRecord, merge, pages_of
+from pybpf.events.ftrace.reader import (
+    Lost,
+    PageReader,
+    RawRecord,
+    RecordFormats,
+    merge,
+    pages_of,
+)
+from pybpf.tracefs.format import parse_format
 
 PLAIN = b"         python3-122     [000] ...1.    21.768038: r2: (raw_syscalls.sys_enter) nr=3"
 
@@ -132,12 +140,17 @@ def test_captured_records_print_as_the_kernel_printed_them(capture):
 def test_lines_of_other_kernels(golden, kernel):
     for row in golden[kernel]:
         name = row["format"].splitlines()[0].removeprefix("name: ")
+        parent = row["definition"].split()[1]
+        formats = RecordFormats([])
+        formats.add(parse_format(row["format"]), head=f"({parent})")
         for record in row["records"]:
-            text = record["text"].encode("utf-8", "surrogateescape")
-            (parsed,) = parse_lines(text.split(b"\n"))
+            line = record["text"].encode("utf-8", "surrogateescape")
+            (parsed,) = parse_lines(line.split(b"\n"))
             assert parsed.event == name
             assert abs(parsed.time - record["ts"]) <= 500
             payload = bytes.fromhex(record["raw"])
             raw = RawRecord(record["ts"], record["cpu"], row["eprobe_id"], payload)
-            rest = f"{name}: {parsed.text.decode('utf-8', 'surrogateescape')}"
-            assert line_of(raw, rest, {parsed.pid: parsed.comm}) == text
+            text = f"{name}: {parsed.text.decode('utf-8', 'surrogateescape')}"
+            if ":symbol" not in row["definition"]:
+                assert formats.text(raw) == text
+            assert line_of(raw, text, {parsed.pid: parsed.comm}) == line

@@ -157,6 +157,26 @@ def test_data_that_leave_the_record():
         made(PAYLOAD[:20])
 
 
+@pytest.mark.parametrize(
+    ("print_fmt", "known", "bare"),
+    [
+        ('"(%lx) x=%u", REC->b, REC->small', "(do_it+0x10/0x40 [mod]) x=200",
+         "(0xffffffff81000010) x=200"),
+        ('"(%lx)", REC->ptr', "(0xdead)", "(0xdead)"),
+        ('"(%lx <- %lx) x=%u", REC->__probe_func, REC->__probe_ret_ip, REC->small',
+         "(0xdead <- do_it [mod]) x=200", "(0xdead <- 0xffffffff81000010) x=200"),
+    ],
+)  # fmt: skip
+def test_probes_print_the_symbols_of_their_addresses(print_fmt, known, bare):
+    names = {"b": "__probe_func", "ptr": "__probe_ret_ip"} if "__probe" in print_fmt else {}
+    fields = tuple(
+        EventField(names.get(name, name), "", t, at, 0, common=False) for name, t, at in FIELDS
+    )
+    format_ = EventFormat("test", 1, fields, print_fmt)
+    assert Printer(format_, symbols=symbols)(PAYLOAD) == known
+    assert Printer(format_)(PAYLOAD) == bare
+
+
 @given(st.text(alphabet="\"%dsp*lu()->{}[],REC a0123&|<>?:!~\\'", max_size=60))
 def test_no_text_raises_anything_but_unprintable(text):
     with suppress(Unprintable):

@@ -7,11 +7,11 @@ import pytest
 from pybpf.errors import EventError
 from pybpf.events.ftrace.pages import MISSED, MISSED_STORED, PageLayout
 from pybpf.events.ftrace.reader import (
-    Formats,
     Lost,
     Merger,
     PageReader,
     RawRecord,
+    RecordFormats,
     merge,
     read_pages,
     read_pages_async,
@@ -20,7 +20,7 @@ from pybpf.events.ftrace.record import TraceRecord
 from pybpf.tracefs.format import EventField, EventFormat
 from pybpf.types import CHAR, U16, DataLoc
 
-FORMATS = Formats(
+FORMATS = RecordFormats(
     [
         EventFormat(
             "grp/evt",
@@ -147,7 +147,7 @@ def test_asyncio():
 
 
 def test_a_format_takes_the_place_of_one_with_its_id():
-    formats = Formats(FORMATS.by_id.values())
+    formats = RecordFormats(FORMATS.by_id.values())
     (raw,) = PageReader(formats).feed_raw(page(record(7)))
     assert formats.text(raw) == "evt: s=x"
     formats.add(EventFormat("other/new", 7, (), '"new"'))
