@@ -13,7 +13,7 @@ import errno
 from collections.abc import Callable
 
 from pybpf.tracefs.dynevents.ctext import restore
-from pybpf.tracefs.triggers.expression import Parser, find_variable, is_unknown, refer
+from pybpf.tracefs.triggers.expression import Parser, find_variable, is_unknown, refer, remains
 from pybpf.tracefs.triggers.matching import find_compatible
 from pybpf.tracefs.triggers.messages import HistMessage
 from pybpf.tracefs.triggers.model import (
@@ -152,7 +152,7 @@ class Maker:
             try:
                 variable = self._field_variable(parameter)
             except Refusal:
-                self.state.log(HistMessage.FIELD_VAR_CREATE_FAIL, parameter)
+                self.state.log(HistMessage.FIELD_VAR_CREATE_FAIL, remains(parameter))
                 raise
             self.data.saved.append(variable.variable or "")
 
@@ -231,8 +231,10 @@ class Maker:
         try:
             value = self.parser.atom(name, Is.VAR)
         except Refusal:
-            self.state.log(HistMessage.FIELD_VAR_PARSE_FAIL, name)
+            self.state.log(HistMessage.FIELD_VAR_PARSE_FAIL, remains(name))
             raise
+        # The kernel has cut SYSTEM.EVENT.$NAME apart by now.
+        name = remains(name)
         found = self._variable(name, value)
         if found is None:
             raise self.state.refuse(HistMessage.VAR_CREATE_FIND_FAIL, name)

@@ -212,10 +212,13 @@ class Parser:
         if name == "hitcount" and self.rules.hitcounts:
             return None, flags | Is.HITCOUNT, buckets
         field = self.state.field(self.data.event, name)
-        if field is None or not field.size:
+        recorded = field is not None and field.size > 0
+        if not recorded:
             flags |= self._generic(field, name)
-        elif modifier == "stacktrace" and field.kind is not Kind.STACK:
+        if modifier == "stacktrace" and not (recorded and field and field.kind is Kind.STACK):
             raise self.state.refuse(HistMessage.BAD_FIELD_MODIFIER, text)
+        if not recorded and field is not None and field.kind is Kind.STACK:
+            field = None
         return field, flags, buckets
 
     def _generic(self, field: KernelField | None, name: str) -> Is:

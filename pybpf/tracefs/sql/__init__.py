@@ -1,0 +1,1 @@
+"""One SQL-like query: its text in, the triggers and events that answer it out."""
