@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.kernel
+
 ROOT = Path(__file__).parents[3]
 
 # Runs in a mount namespace of its own, so that tracefs is mounted for no one else.
@@ -20,7 +22,8 @@ from pybpf.events.ftrace.reader import Lost, PageReader, RecordFormats, merge
 from pybpf.tracefs.format import parse_format
 
 tracing = Path("/sys/kernel/tracing")
-subprocess.run(["mount", "-t", "tracefs", "tracefs", tracing], check=True)
+if not tracing.is_mount():
+    subprocess.run(["mount", "-t", "tracefs", "tracefs", tracing], check=True)
 names = ("raw_syscalls/sys_enter", "raw_syscalls/sys_exit", "sched/sched_process_exec")
 buffer = tracing / f"instances/pybpf_test_{os.getpid()}"
 buffer.mkdir()
@@ -74,8 +77,10 @@ def needs():
     if os.geteuid() != 0:
         pytest.skip("needs root")
     # An instance cannot be made where tracefs cannot be mounted, or is read-only.
-    probe = "mount -t tracefs t /sys/kernel/tracing && mkdir /sys/kernel/tracing/instances/$$ && "
-    probe += "rmdir /sys/kernel/tracing/instances/$$"
+    probe = (
+        "cd /sys/kernel/tracing && { mountpoint -q . || mount -t tracefs tracefs .; } && "
+        "cd . && mkdir instances/pybpf_test_$$ && rmdir instances/pybpf_test_$$"
+    )
     run = subprocess.run(["unshare", "-m", "sh", "-c", probe], capture_output=True, check=False)
     if run.returncode:
         pytest.skip(f"no tracefs: {run.stderr.decode().strip()}")
