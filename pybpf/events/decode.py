@@ -28,6 +28,7 @@ from pybpf.rows import (
     MapRow,
     PrintfRow,
     PrintRow,
+    RecordRow,
     Row,
     Stack,
     Value,
@@ -132,6 +133,8 @@ class Decoder:
                 return PrintRow(self._cells(form, values))
             case EventKind.PRINTF:
                 return PrintfRow(form.schema.format, self._cells(form, values))
+            case EventKind.RECORD:
+                return RecordRow(form.schema.id, self._cells(form, values))
             case EventKind.EXIT:
                 return ExitRow(_code(form, self._cells(form, values)))
             case EventKind.CLEAR:

@@ -64,7 +64,7 @@ def hexadecimal(extension: str) -> Callable[[bytes], str] | None:
 
 def bitmap_list(data: bytes, bits: int) -> str:
     """Return the set bits of words (little endian) as ``%*pbl`` shows them: ``0-3,8``."""
-    mask = int.from_bytes(data, "little") & ((1 << bits) - 1)
+    mask = int.from_bytes(data, "little") & ((1 << min(bits, 8 * len(data))) - 1)
     ranges, at = [], 0
     while mask >> at:
         if mask >> at & 1:

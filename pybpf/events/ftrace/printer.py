@@ -29,6 +29,8 @@ _CONVERSION = re.compile(
     r"(?P<length>hh|h|ll|l|L|z|Z|j|t)?(?:(?P<letter>[diouxXcs%])|p(?P<pointer>[A-Za-z0-9]*))"
 )
 _QUOTED = ('="', '{"', ',"')
+_WIDEST = 4096
+"""The widest that a record may ask to be printed."""
 _SIZES = {"hh": 1, "h": 2, None: 4}
 _OFFSET = re.compile(r"\+0x[0-9a-f]+(/0x[0-9a-f]+)?")
 
@@ -180,7 +182,8 @@ class _Template:
         return spec + ("s" if letter == "c" else "d" if letter in "iu" else letter), False
 
     def _star(self, rest: Iterator[Expr]) -> str:
-        self._arguments.append(Argument(self._compiler.integer(_next(rest)).run))
+        run = self._compiler.integer(_next(rest)).run
+        self._arguments.append(Argument(lambda p: max(-_WIDEST, min(run(p), _WIDEST))))
         return "*"
 
     def _pointer(self, extension: str, width: Run | None, expr: Expr) -> Run:

@@ -1,3 +1,4 @@
+import random
 import re
 from contextlib import suppress
 
@@ -217,3 +218,18 @@ def test_nearly_all_events_can_be_printed(formats, kernel, most):
     reasons = [made.reason for made in map(Printer, formats[kernel]) if made.reason]
     assert len(formats[kernel]) > 1300
     assert len(reasons) <= most
+
+
+@pytest.mark.parametrize("kernel", ["6.1", "6.12", "7.3"])
+def test_any_payload_is_printed_or_refused(formats, kernel):
+    chance = random.Random(kernel)
+    refused = 0
+    for format_ in formats[kernel]:
+        made = Printer(format_)
+        size = max(field.offset + field.size for field in format_.fields)
+        for payload in (chance.randbytes(size), chance.randbytes(size + 70), bytes(size)):
+            try:
+                made(payload)
+            except EventError:
+                refused += 1
+    assert refused
