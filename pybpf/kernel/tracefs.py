@@ -1,4 +1,4 @@
-"""The kernel's tracefs and debugfs, mounted or not: a path in it goes in, the text comes out."""
+"""The kernel's tracefs and debugfs, mounted or not: paths in them are read, written and made."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pybpf.errors import KernelError, TargetError
+from pybpf.kernel.fd import Fd
 from pybpf.kernel.namespaces import pid_namespace
 
 _TRACEFS = ("/sys/kernel/tracing", "/sys/kernel/debug/tracing")
@@ -39,6 +40,85 @@ class Tree:
             raise
         except OSError as error:
             raise _refused(f"{self.where}/{path}", error, self.where) from None
+
+    def read_bytes(self, path: str) -> bytes:
+        """Return the bytes of the file at a relative path. Raises KernelError."""
+        with Fd(self.open(path, os.O_RDONLY)) as fd:
+            found = b""
+            try:
+                while piece := os.read(fd.fileno(), 1 << 16):
+                    found += piece
+            except OSError as error:
+                raise self._failed("read", path, error) from None
+            return found
+
+    def write(self, path: str, text: str, *, truncate: bool = False) -> None:
+        """Write to the file at a relative path in one call, at its end unless ``truncate``.
+
+        Where a file lists what is there (``dynamic_events``), truncating removes it all. Raises
+        KernelError.
+        """
+        flags = os.O_WRONLY | (os.O_TRUNC if truncate else os.O_APPEND)
+        with Fd(self.open(path, flags)) as fd:
+            data = text.encode("utf-8", "surrogateescape")
+            try:
+                written = os.write(fd.fileno(), data) if data else 0
+            except OSError as error:
+                raise self._failed("write to", path, error) from None
+            if written != len(data):
+                raise KernelError(errno.EIO, f"cannot write all to {self.where}/{path}")
+
+    def open(self, path: str, flags: int) -> int:
+        """Return a descriptor of the file at a relative path. Raises KernelError."""
+        try:
+            return os.open(path, flags | os.O_CLOEXEC, dir_fd=self._fd)
+        except OSError as error:
+            raise self._failed("open", path, error) from None
+
+    def exists(self, path: str) -> bool:
+        """Say whether there is something at a relative path."""
+        try:
+            os.stat(path, dir_fd=self._fd)
+        except OSError:
+            return False
+        return True
+
+    def names(self, path: str) -> tuple[str, ...]:
+        """Return the names in a folder, sorted. Raises KernelError."""
+        with Fd(self.open(path, os.O_RDONLY | os.O_DIRECTORY)) as fd:
+            return tuple(sorted(os.listdir(fd.fileno())))  # noqa: PTH208 - no path
+
+    def mkdir(self, path: str) -> None:
+        """Make a folder. Raises KernelError."""
+        try:
+            os.mkdir(path, 0o750, dir_fd=self._fd)
+        except OSError as error:
+            raise self._failed("make", path, error) from None
+
+    def rmdir(self, path: str) -> None:
+        """Remove a folder. Raises KernelError."""
+        try:
+            os.rmdir(path, dir_fd=self._fd)
+        except OSError as error:
+            raise self._failed("remove", path, error) from None
+
+    def _failed(self, verb: str, path: str, error: OSError) -> KernelError:
+        number = error.errno or errno.EIO
+        return KernelError(number, f"cannot {verb} {self.where}/{path}", hints=_why(number))
+
+
+def _why(number: int) -> tuple[str, ...]:
+    match number:
+        case errno.EACCES | errno.EPERM if os.geteuid():
+            return ("only root traces, and whom root lets in",)
+        case errno.EPERM:
+            from pybpf.kernel.rights import explain
+
+            return tuple(filter(None, (explain(),)))
+        case errno.EROFS:
+            return ("tracefs is mounted read-only: mount -o remount,rw /sys/kernel/tracing",)
+        case _:
+            return ()
 
 
 @contextmanager

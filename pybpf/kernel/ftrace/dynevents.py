@@ -1,0 +1,175 @@
+"""Dynamic events of the running kernel: definitions in, events for the time of a block out."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+
+from pybpf.dataclass import dataclass, replace
+from pybpf.errors import Diagnostic, DynEventError, KernelError, TargetError
+from pybpf.kernel.ftrace.instance import Instance, enabled_in, instances
+from pybpf.kernel.ftrace.world import is_known, listed, live_world
+from pybpf.kernel.tracefs import Tree, open_tracefs
+from pybpf.source import Source, Span
+from pybpf.tracefs.dynevent import DynEvent
+from pybpf.tracefs.dynevents.existing import Existing
+from pybpf.tracefs.dynevents.explain import explain
+from pybpf.tracefs.dynevents.judge import Verdict, judge
+from pybpf.tracefs.dynevents.pitfalls import warnings
+from pybpf.tracefs.dynevents.rules import NEWEST
+from pybpf.tracefs.dynevents.world import World
+from pybpf.tracefs.format import EventFormat, parse_format
+
+FILE = "dynamic_events"
+
+
+@dataclass(frozen=True, slots=True)
+class Defined:
+    """An event that was made: how it is listed, its record's layout, what it does not do."""
+
+    event: Existing
+    format: EventFormat
+    warnings: tuple[Diagnostic, ...]
+
+    @property
+    def name(self) -> str:
+        """``group/event``."""
+        return self.event.name
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A definition that would be accepted, the event it makes, and the world before and after."""
+
+    text: str
+    event: Existing
+    warnings: tuple[Diagnostic, ...]
+    after: World
+
+
+def judge_all(texts: Iterable[str], world: World) -> list[Judged]:
+    """Return what definitions make, one after the other. Raises DynEventError at the first refused.
+
+    A kprobe that would become a second place of an event that is there is refused: removing it
+    would remove both. Of a kernel between two that are known, what either takes is tried.
+    """
+    found: list[Judged] = []
+    mine: set[str] = set()
+    for text in texts:
+        verdict = _judge(text, world)
+        if len(verdict.made) != 1 or verdict.removed:
+            raise _refused(text, errno.EINVAL, "no definition of one event")
+        (event,) = verdict.made
+        if event.name not in mine and any(e.name == event.name for e in world.existing):
+            hint = "take another name; removing this one would remove both"
+            raise _refused(text, errno.EEXIST, f"there is an event {event.name} already", hint)
+        mine.add(event.name)
+        found.append(Judged(text, event, warnings(text, verdict, world), verdict.after))
+        world = verdict.after
+    return found
+
+
+def _judge(text: str, world: World) -> Verdict:
+    verdict = judge(text, world)
+    if verdict.accepted:
+        return verdict
+    if not is_known(os.uname().release):
+        newer = judge(text, replace(world, rules=NEWEST))
+        if newer.accepted:
+            return replace(newer, after=replace(newer.after, rules=world.rules))
+    raise explain(text, verdict, world)
+
+
+def _refused(text: str, number: int, message: str, *hints: str) -> DynEventError:
+    words = text.split(None, 1) or [""]
+    span = Span(Source("<definition>", text), 0, len(words[0]))
+    return DynEventError(Diagnostic(message, span, hints), number)
+
+
+@contextmanager
+def dynamic_events(
+    definitions: str | DynEvent | Iterable[str | DynEvent], *, tree: Tree | None = None
+) -> Iterator[tuple[Defined, ...]]:
+    """Make events, all or none, for the time of a block; later ones may use earlier ones.
+
+    They are removed in the opposite order. Removing an event that was ever enabled empties the
+    buffers of the instances where it was: read them before, or enable it in an instance of its own.
+    Raises DynEventError for what the kernel refuses, KernelError where an event cannot be removed.
+    """
+    one = isinstance(definitions, str) or not isinstance(definitions, Iterable)
+    texts = [str(d) for d in ((definitions,) if one else definitions)]  # type: ignore[union-attr]
+    with open_tracefs() if tree is None else nullcontext(tree) as found, ExitStack() as stack:
+        require(found)
+        world = live_world(found, texts)
+        judged = judge_all(texts, world)
+        yield tuple(stack.enter_context(defined(found, one, world)) for one in judged)
+
+
+def add(definitions: Iterable[str | DynEvent], *, tree: Tree | None = None) -> tuple[Defined, ...]:
+    """Make events, all or none, that stay. Raises as `dynamic_events` does."""
+    texts = [str(d) for d in definitions]
+    with open_tracefs() if tree is None else nullcontext(tree) as found, ExitStack() as stack:
+        require(found)
+        world = live_world(found, texts)
+        judged = judge_all(texts, world)
+        made = tuple(stack.enter_context(defined(found, one, world)) for one in judged)
+        stack.pop_all()
+    return made
+
+
+def require(tree: Tree) -> None:
+    """Raise TargetError where the kernel has no dynamic events."""
+    if not tree.exists(FILE):
+        raise TargetError("this kernel has no dynamic events (CONFIG_DYNAMIC_EVENTS)")
+
+
+@contextmanager
+def defined(tree: Tree, judged: Judged, world: World) -> Iterator[Defined]:
+    """Make an event, read it back, and remove it. Raises DynEventError, KernelError."""
+    text, name = judged.text, judged.event.name
+    number, entries = Instance(tree).attempt(FILE, text)
+    if number:
+        verdict = Verdict(number, "write", None, entries, (), (), world, (), 0)
+        raise explain(text, verdict, world)
+    try:
+        if not any(line.split()[0].endswith(f":{name}") for line in listed(tree)):
+            raise KernelError(errno.EIO, f"{name} is not listed after it was made")
+        try:
+            format_ = parse_format(tree.read(f"events/{name}/format"), name)
+        except FileNotFoundError:
+            hints = ("a file of tracefs has that name",)
+            raise KernelError(errno.ENOENT, f"{name} has no folder", hints=hints) from None
+        yield Defined(judged.event, format_, judged.warnings)
+    finally:
+        remove(tree, name)
+
+
+def remove(tree: Tree, name: str) -> None:
+    """Remove the event ``group/event``, and no other; none is no fault. Raises KernelError."""
+    try:
+        tree.write(FILE, f"-:{name}")
+    except KernelError as error:
+        if error.errno == errno.ENOENT:
+            return
+        hints = tuple(users(tree, name)) if error.errno == errno.EBUSY else error.hints
+        number = error.errno or errno.EIO
+        raise KernelError(number, f"cannot remove the event {name}", hints=hints) from None
+
+
+def users(tree: Tree, name: str) -> Iterator[str]:
+    """Yield what keeps the event ``group/event`` from being removed, as far as it can be seen."""
+    for where in enabled_in(tree, name):
+        yield f"it is enabled in {f'instance {where}' if where else 'the top instance'}"
+    dotted = name.replace("/", ".", 1)
+    for line in listed(tree):
+        words = line.split()
+        if words[0].startswith("e") and words[1:2] == [dotted]:
+            yield f"{words[0].partition(':')[2]} is attached to it"
+    for where in ("", *instances(tree)):
+        folder = Instance(tree, where).folder
+        with suppress(FileNotFoundError):
+            text = tree.read(f"{folder}events/{name}/trigger")
+            if any(not line.startswith("#") for line in text.splitlines()):
+                yield f"it has triggers: {tree.where}/{folder}events/{name}/trigger"
