@@ -6,7 +6,7 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import import_module
 from typing import NoReturn
@@ -20,6 +20,7 @@ _COMMANDS = {
     "compile": "compile a ply script and print what a stage of the compiler made of it",
     "asm": "assemble eBPF text to bytes",
     "dis": "disassemble eBPF bytes",
+    "events": "check, make, trace and remove the kernel's dynamic events",
     "list": "list the places that probes can be put on",
     "doctor": "check what this kernel and user can do, by doing it",
     "snapshot": "save what compiling depends on, for use on another machine",
@@ -57,10 +58,7 @@ def parser() -> Parser:
     top = Parser("pybpf", "An eBPF toolchain and tracer without LLVM, bcc or headers.")
     top.usage = "pybpf [-h] [-v] COMMAND ..."
     top.formatter_class = partial(argparse.RawDescriptionHelpFormatter, width=80)
-    width = max(map(len, _COMMANDS))
-    top.epilog = "commands (`pybpf COMMAND -h` says more):\n" + "\n".join(
-        f"  {name:{width}}  {summary}" for name, summary in _COMMANDS.items()
-    )
+    top.epilog = _table("pybpf", _COMMANDS)
     top.add_argument("-v", "--version", action="version", version=f"pybpf {__version__}")
     return top
 
@@ -155,29 +153,64 @@ def _command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
 def _run(command: str, arguments: Sequence[str]) -> int:
     # A command's module is loaded only when it is asked for: start-up is part of the product.
     module = import_module(f"pybpf.cli.{command}")
-    own = Parser(f"pybpf {command}", module.__doc__)
+    title = f"pybpf {command}"
+    if parts := getattr(module, "COMMANDS", None):
+        aliases: Mapping[str, str] = getattr(module, "ALIASES", {})
+        arguments = [aliases.get(word, word) for word in arguments[:1]] + [*arguments[1:]]
+        name = _part(title, module.__doc__, parts, arguments)
+        module, arguments = import_module(f"{module.__name__}.{name}"), arguments[1:]
+        title += f" {name}"
+    own = Parser(title, module.__doc__)
     module.declare(own)
     # A script that `#!` runs has its options behind it, and they may precede its arguments.
     status: int = module.main(own.parse_intermixed_args([*arguments]))
     return status
 
 
+def _part(
+    title: str, description: str | None, parts: Mapping[str, str], arguments: Sequence[str]
+) -> str:
+    """Return which part of a command is asked for; raises UsageError for one that is none."""
+    top = Parser(title, description)
+    top.usage = f"{title} [-h] COMMAND ..."
+    top.formatter_class = partial(argparse.RawDescriptionHelpFormatter, width=80)
+    top.epilog = _table(title, parts)
+    if not arguments:
+        raise UsageError(f"no command given: {', '.join(parts)}\n  hint: try `{title} -h`")
+    name = arguments[0]
+    if name.startswith("-"):
+        top.parse_args([name])
+    if name not in parts:
+        from pybpf.suggest import did_you_mean
+
+        similar = did_you_mean(name, parts)
+        raise UsageError(f"'{name}' is no command{similar}\n  hint: try `{title} -h`")
+    return name
+
+
+def _table(title: str, commands: Mapping[str, str]) -> str:
+    width = max(map(len, commands))
+    return f"commands (`{title} COMMAND -h` says more):\n" + "\n".join(
+        f"  {name:{width}}  {summary}" for name, summary in commands.items()
+    )
+
+
 def report(error: PybpfError, *, debug: bool) -> None:
     """Print an error; with ``debug`` the kernel's whole log too."""
     sys.stdout.flush()
     if isinstance(error, SourceError):
-        print(_printable(str(error)), file=sys.stderr)
+        print(printable(str(error)), file=sys.stderr)
         return
     text = error.diagnostic().render() if isinstance(error, KernelError) else f"error: {error}"
-    print(_printable(text), file=sys.stderr)
+    print(printable(text), file=sys.stderr)
     if isinstance(error, KernelError) and error.log:
         if debug:
-            print(_printable(error.log), file=sys.stderr, end="")
+            print(printable(error.log), file=sys.stderr, end="")
         else:
             print("  hint: -d shows the kernel's whole log", file=sys.stderr)
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Return a message without what could upset a terminal: names in it may come from anywhere."""
     from pybpf.output.escape import escape_text
 
