@@ -39,8 +39,8 @@ def test_every_recorded_filter_is_answered_alike(kernel, record):
 @pytest.mark.parametrize(
     ("text", "number", "message", "column"),
     [
-        ("prev_pid == 1 &&", None, None, None),
-        ("prev_pid == 1 || next_pid == 1 &&", "EINVAL", "Error", 0),
+        ("prev_pid == 1 &&", "EINVAL", "Meaningless filter expression", 16),
+        ("prev_pid == 1 || next_pid == 1 && !", "EINVAL", "Meaningless filter expression", 35),
         ("prev_pid == 1 && && next_pid == 1", "EPERM", "Error", 0),
         ("!", "EINVAL", "No filter found", 1),
         ("()", "EINVAL", "Error", 0),
@@ -81,6 +81,8 @@ def test_what_is_not_known_is_taken_to_be_there():
         "the fields of the event are not known: those of the filter are taken",
         "the symbols of the kernel are not known: f is taken to exist",
     )
+    verdict = judge_filter("a.function == 0xffffffff81000000", "x/y", World(rules_for("6.12")))
+    assert "where the kernel's functions are is not known" in verdict.assumptions[1]
 
 
 WORDS = ("prev_pid", "prev_comm", "CPU", "COMM", "nosuch", "==", "!=", "~", "&", "<", "&&", "||")

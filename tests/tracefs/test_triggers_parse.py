@@ -239,6 +239,17 @@ def test_warnings(event, text, warning, record):
     assert warning is None or found[0].startswith(warning)
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_two_kinds_of_snapshots_are_warned_of(order, record):
+    taker = (SWITCH, "hist:keys=next_pid:x=next_pid:onmax($x).snapshot()")
+    (event, first), (other, second) = (taker, (WAKING, "snapshot"))[::order]
+    before = judge_trigger(first, event, record.world("7.3"))
+    assert not trigger_warnings(first, before, event, record.world("7.3"))
+    after = judge_trigger(second, other, before.after)
+    (warning,) = trigger_warnings(second, after, other, before.after)
+    assert "is a panic" in warning.message
+
+
 def test_what_triggers_hold_on_to_cannot_be_removed(record):
     world = judge("s:wl u64 lat", record.world("7.3")).after
     world = judge("e:g/x sched.sched_switch pid=$next_pid:s32", world).after

@@ -26,6 +26,7 @@ _FIXED: Mapping[FilterMessage, str] = {
     FilterMessage.TOO_MANY_PREDS: "comparisons are joined by && and ||",
     FilterMessage.TOO_MANY_OPEN: "a ')' is missing",
     FilterMessage.TOO_MANY_CLOSE: "there is one ')' too many",
+    FilterMessage.INVALID_FILTER: "a comparison is missing at the end",
     FilterMessage.MISSING_QUOTE: "a string ends at the next such quote; there are no escapes",
     FilterMessage.MISSING_BRACE_OPEN: "CPUs are CPUS{0-3,7}",
     FilterMessage.MISSING_BRACE_CLOSE: "CPUs are CPUS{0-3,7}",
@@ -141,7 +142,7 @@ def filter_warnings(
     text = restore(as_bytes(data))
     source = Source(name, text)
     found = []
-    for part, message, hint in _warnings(text, verdict, event, world):
+    for part, message, hint in _warnings(verdict, event, world):
         place = max(text.find(part), 0)
         end = place + len(part) if part in text else place
         found.append(Diagnostic(message, Span(source, place, end), (hint,), Severity.WARNING))
@@ -151,11 +152,9 @@ def filter_warnings(
 _Warning = tuple[str, str, str]
 
 
-def _warnings(text: str, verdict: FilterVerdict, event: str, world: World) -> Iterator[_Warning]:
+def _warnings(verdict: FilterVerdict, event: str, world: World) -> Iterator[_Warning]:
     if verdict.value is None:
         return
-    if match := re.search(r"(&&|\|\||!)\s*$", text):
-        yield match[1], "an operator at the end is overlooked", "remove it"
     fields = _fields(event, world)
     if fields is None:
         return

@@ -78,6 +78,9 @@ class Checker:
 
     def _is_function(self, name: str) -> bool:
         symbols = self._world.symbols
+        if name[:1].isdigit():
+            self._assume(f"where the kernel's functions are is not known: {name} is taken for one")
+            return True
         if symbols is None:
             self._assume(f"the symbols of the kernel are not known: {name} is taken to exist")
             return True

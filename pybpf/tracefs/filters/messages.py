@@ -23,6 +23,7 @@ class FilterMessage(Enum):
     ILLEGAL_FIELD_OP = "Illegal operation for field type"
     FIELD_NOT_FOUND = "Field not found"
     ILLEGAL_INTVAL = "Illegal integer value"
+    INVALID_FILTER = "Meaningless filter expression"
     TOO_MANY_PREDS = "Too many terms in predicate expression"
     INVALID_CPULIST = "Invalid cpulist"
     INVALID_VALUE = "Invalid value (did you forget quotes)?"

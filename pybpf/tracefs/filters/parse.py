@@ -58,6 +58,8 @@ def shown_place(fault: FilterFault) -> int:
     """
     exact = {
         FilterMessage.TOO_MANY_PREDS,
+        FilterMessage.INVALID_FILTER,
+        FilterMessage.NO_FILTER,
         FilterMessage.TOO_MANY_OPEN,
         FilterMessage.TOO_MANY_CLOSE,
         None,
@@ -66,11 +68,8 @@ def shown_place(fault: FilterFault) -> int:
 
 
 def combine(tokens: Sequence[Token]) -> Filter:
-    """Return the filter that tokens make; operators at the end count for nothing."""
-    end = len(tokens)
-    while end and tokens[end - 1] in {"!", "&&", "||"}:
-        end -= 1
-    return _or(_Tokens(tokens[:end]))
+    """Return the filter that tokens make."""
+    return _or(_Tokens(tokens))
 
 
 class _Tokens:

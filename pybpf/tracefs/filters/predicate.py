@@ -48,7 +48,7 @@ class Surroundings:
 
     ``fields`` is None where they are not known: then any name is taken, as any kind of field.
     ``cpus`` counts the CPUs the kernel may have, None: any number. ``is_function`` says whether
-    the kernel has a function.
+    the kernel has a function of that name, or at that address where it begins with a digit.
     """
 
     rules: TracingRules
@@ -150,7 +150,7 @@ def _function(reader: _Reader, field: KernelField | None, operator: str) -> Func
             address = unsigned(text)
         except NumberError:
             raise reader.refuse(FilterMessage.INVALID_VALUE) from None
-        if address < _KERNEL_CODE:
+        if address < _KERNEL_CODE or not reader.around.is_function(text):
             raise reader.refuse(FilterMessage.NO_FUNCTION)
         return Function(text)
     start = reader.at

@@ -34,16 +34,12 @@ class TracingRules:
     common_comm: bool
     double_cpu: bool
     """The key common_cpu is listed as ``common_cpucommon_cpu``."""
-    actions_first: bool
-    """The actions of a histogram are made before one looks whether it is there already."""
     checks_names: bool
     """An expression that the kernel cannot write, -(FIELD.log2), is refused."""
-    forgets_command: bool
-    """A histogram that another one needs makes it forget what its carets point into."""
     qualified: str
     """How a variable that is named with its event is listed."""
-    parameter_errno: bool
-    """Too many parameters of an action are refused by themselves, not by what follows of it."""
+    bounds_commands: bool
+    """A histogram that an action makes for a field is refused where its text gets too long."""
 
 
 _6_1 = TracingRules(
@@ -54,11 +50,9 @@ _6_1 = TracingRules(
     hitcounts=False,
     common_comm=False,
     double_cpu=False,
-    actions_first=False,
     checks_names=False,
-    forgets_command=True,
     qualified="${}.{}.{}",
-    parameter_errno=False,
+    bounds_commands=False,
 )
 _6_12 = TracingRules(
     cpu_lists=True,
@@ -68,11 +62,9 @@ _6_12 = TracingRules(
     hitcounts=True,
     common_comm=False,
     double_cpu=False,
-    actions_first=False,
     checks_names=True,
-    forgets_command=True,
-    qualified="${}.{}.{}",
-    parameter_errno=False,
+    qualified="{}.{}.${}",
+    bounds_commands=False,
 )
 _7_3 = TracingRules(
     cpu_lists=True,
@@ -82,11 +74,9 @@ _7_3 = TracingRules(
     hitcounts=True,
     common_comm=True,
     double_cpu=True,
-    actions_first=True,
     checks_names=True,
-    forgets_command=False,
     qualified="{}.{}.${}",
-    parameter_errno=True,
+    bounds_commands=True,
 )
 _KNOWN: Mapping[str, TracingRules] = {"6.1": _6_1, "6.12": _6_12}
 

@@ -1,9 +1,8 @@
 """A filter as the kernel reads it: its text in, comparisons, brackets and operators out.
 
 Two passes: the first counts brackets and comparisons, the second reads these and links them to the
-program of jumps that the kernel runs. A few odd texts make no sense to the second, such as an
-operator at the end, which it overlooks or, in another place, cannot link. Source: calc_stack(),
-predicate_parse() of kernel/trace/trace_events_filter.c.
+program of jumps that the kernel runs. Source: calc_stack(), predicate_parse() of
+kernel/trace/trace_events_filter.c.
 """
 
 from __future__ import annotations
@@ -110,13 +109,11 @@ class _Program:
             errno_ = errno.EPERM
             self._comparison(place)
             if not self._operators():
-                break
-        if len(self.stack) != 1:
-            raise FilterFault(errno_, FilterMessage.TOO_MANY_OPEN, self.at)
+                self._check()
+                return self.tokens
         if not self.targets:
             raise FilterFault(errno.EINVAL, FilterMessage.NO_FILTER, self.at)
-        self._check()
-        return self.tokens
+        raise FilterFault(errno.EINVAL, FilterMessage.INVALID_FILTER, self.at)
 
     def _comparison(self, place: int) -> None:
         self.targets.append(len(self.targets) - 1)

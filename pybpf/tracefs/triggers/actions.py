@@ -94,10 +94,7 @@ def _parameters(text: str, state: State, *, extra: int = 0) -> list[str]:
     found: list[str] = []
     for part in text.split(","):
         if len(found) - extra >= PARAMETERS_MAX:
-            state.log(HistMessage.TOO_MANY_PARAMS)
-            if state.rules.parameter_errno:
-                raise Refusal
-            break
+            raise state.refuse(HistMessage.TOO_MANY_PARAMS)
         parameter = strip(part)
         if len(parameter) < 2:
             raise state.refuse(HistMessage.INVALID_PARAM, parameter)
@@ -272,7 +269,7 @@ class Maker:
         command = f"keys={keys}:{hidden}={name}"
         if model.filter is not None:
             command += f" if {model.filter}"
-        if len(command) >= _COMMAND_MAX and state.rules.parameter_errno:
+        if len(command) >= _COMMAND_MAX and state.rules.bounds_commands:
             return None
         try:
             self.make_hist(state, place, command)

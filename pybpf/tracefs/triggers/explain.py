@@ -197,9 +197,26 @@ def _warnings(text: str, verdict: TriggerVerdict, event: str, world: World) -> I
         yield "", message, "write ! and the text it was made with"
     if "\n" in text.strip():
         yield "\n", "a line end does not begin another trigger", "write each by itself"
+    if any(_takes_snapshots(t) for t in verdict.made):
+        yield from _panic(verdict.after)
     for trigger in verdict.made:
         if trigger.data is not None and trigger.event == event:
             yield from _hist(text, trigger, world, verdict.after)
+
+
+def _takes_snapshots(trigger: Trigger) -> bool:
+    data = trigger.data
+    if data is None:
+        return trigger.command == "snapshot"
+    return any(action.kind == "snapshot" for action in data.actions)
+
+
+def _panic(after: World) -> Iterator[_Warning]:
+    """Yield what all kernels do where both kinds of snapshots are taken: follow a null pointer."""
+    takers = [trigger for trigger in after.triggers if _takes_snapshots(trigger)]
+    if len({trigger.data is None for trigger in takers}) == 2:
+        message = "with a histogram that takes snapshots, a snapshot trigger that fires is a panic"
+        yield "snapshot", message, "have one or the other, not both"
 
 
 def _hist(text: str, trigger: Trigger, world: World, after: World) -> Iterator[_Warning]:

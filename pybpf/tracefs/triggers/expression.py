@@ -200,26 +200,29 @@ class Parser:
         buckets = 0
         if dot:
             flags, buckets = self._modifier(name, modifier, flags)
+        field, more = self._named(name)
+        is_stack = field is not None and field.size > 0 and field.kind is Kind.STACK
+        if modifier == "stacktrace" and not is_stack:
+            raise self.state.refuse(HistMessage.BAD_FIELD_MODIFIER, text)
+        return field, flags | more, buckets
+
+    def _named(self, name: str) -> tuple[KernelField | None, Is]:
         if name == "common_timestamp":
             self.data.timestamps = True
-            return None, flags | Is.TIMESTAMP, buckets
+            return None, Is.TIMESTAMP
         if name == "common_stacktrace" and self.rules.stack_fields:
-            return None, flags | Is.STACKTRACE, buckets
+            return None, Is.STACKTRACE
         if name == "common_cpu":
-            return None, flags | Is.CPU, buckets
+            return None, Is.CPU
         if name == "common_comm" and self.rules.common_comm:
-            return None, flags | Is.COMM | Is.STRING, buckets
+            return None, Is.COMM | Is.STRING
         if name == "hitcount" and self.rules.hitcounts:
-            return None, flags | Is.HITCOUNT, buckets
+            return None, Is.HITCOUNT
         field = self.state.field(self.data.event, name)
-        recorded = field is not None and field.size > 0
-        if not recorded:
-            flags |= self._generic(field, name)
-        if modifier == "stacktrace" and not (recorded and field and field.kind is Kind.STACK):
-            raise self.state.refuse(HistMessage.BAD_FIELD_MODIFIER, text)
-        if not recorded and field is not None and field.kind is Kind.STACK:
-            field = None
-        return field, flags, buckets
+        if field is not None and field.size:
+            return field, NOTHING
+        more = self._generic(field, name)
+        return (None if Is.STACKTRACE in more else field), more
 
     def _generic(self, field: KernelField | None, name: str) -> Is:
         kind = None if field is None else field.kind

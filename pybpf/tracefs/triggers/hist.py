@@ -46,8 +46,6 @@ def run_hist(state: State, event: str, text: str | None, *, remove: bool) -> Non
 
 def _make_helper(state: State, event: str, text: str) -> None:
     _Command(state, event, text, remove=False).run()
-    if state.rules.forgets_command:
-        state.forget()
 
 
 class _Command:
@@ -70,12 +68,14 @@ class _Command:
         if self.remove:
             self._remove()
         elif not self._update():
-            if self.state.rules.actions_first:
-                self._make_actions()
+            # Actions are made before one looks whether the histogram is there already.
+            Maker(self.state, self.data, _make_helper).make()
+            self._remember()
+            try:
                 self._register()
-            else:
-                self._register()
-                self._make_actions()
+            except Refusal:
+                self._forget()
+                raise
             self._enable()
 
     def _match(self) -> Trigger | None:
@@ -119,33 +119,22 @@ class _Command:
         if self.data.timestamps and attributes.clock not in CLOCKS:
             raise state.refuse(HistMessage.SET_CLOCK_FAIL, attributes.clock)
 
-    def _make_actions(self) -> None:
-        state, data = self.state, self.data
-        if self.named is not None and not state.rules.actions_first:
-            return
-        if not state.rules.actions_first:
-            self._remember()
-        try:
-            Maker(state, data, _make_helper).make()
-        except Refusal:
-            state.remembered = [other for other in state.remembered if other is not data]
-            raise
-        if state.rules.actions_first:
-            self._remember()
-
     def _remember(self) -> None:
         """Let others find the variables, and know of the references."""
         data = self.data
-        refers = self.state.rules.actions_first and bool(data.references)
-        if refers or any(field.has_variables() for field in data.fields):
+        if data.references or any(field.has_variables() for field in data.fields):
             data.is_remembered = True
             self.state.remembered.append(data)
+
+    def _forget(self) -> None:
+        state = self.state
+        state.remembered = [other for other in state.remembered if other is not self.data]
 
     def _enable(self) -> None:
         state, attributes = self.state, self.data.attributes
         data = self.data
         if self.named is not None and self.named.data is not None:
-            state.remembered = [other for other in state.remembered if other is not data]
+            self._forget()
             data = self.named.data
         trigger = Trigger(
             event=self.event,

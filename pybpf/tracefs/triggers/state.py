@@ -48,11 +48,6 @@ class State:
             self._command = f"hist:{command}"
             self._subsystem = "hist:" + event.replace("/", ":", 1)
 
-    def forget(self) -> None:
-        """Forget the command: what is logged from now on is about nothing."""
-        if self._command is not None:
-            self._command = self._subsystem = ""
-
     def place(self, word: str | None) -> int:
         """Return where the kernel looks for a word in the command: the first that reads so."""
         return max((self._command or "").find(word), 0) if word else 0
