@@ -103,7 +103,7 @@ class Evaluator:
         target = next((word for word in text.split()[1:2]), "").replace("/", ".", 1)
         world = World(self.rules, formats={target.replace(".", "/", 1): parent}, types=types)
         verdict = judge(text, world)
-        made = verdict.made[0] if verdict.accepted and verdict.made else None
+        made = verdict.made[0] if verdict.accepted and len(verdict.made) == 1 else None
         if made is None or not isinstance(made.value, Eprobe):
             raise explain(text, verdict, world)
         self.definition = made.value
@@ -111,7 +111,6 @@ class Evaluator:
         self.number = number
         self._parent = {field.name: field for field in reversed(parent.fields)}
         self._byteorder: ByteOrder = byteorder
-        self._types = types
         self._args = [(arg, plain(arg.value.fetch, types)) for arg in made.args]
         self._fixed = FIXED + sum(arg.size for arg in made.args)
         # Without types, how much place a member of a structure takes is not known.

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import Enum
 
-from pybpf.btf.reader import Btf
 from pybpf.dataclass import dataclass
 from pybpf.events.ftrace.printer import Symbols
 
@@ -51,7 +50,7 @@ class Known:
 
     ``comm`` is the name of the process that was running, ``record_address`` where the kernel had
     the parent's record. ``address_of`` gives the address of a symbol, ``symbols`` the text of an
-    address; ``types`` are the kernel's, for casts. ``cpu`` is for filters.
+    address. ``cpu`` is for filters.
     """
 
     memory: Memory | None = None
@@ -59,7 +58,6 @@ class Known:
     record_address: int | None = None
     symbols: Symbols | None = None
     address_of: Callable[[str], int | None] | None = None
-    types: Btf | None = None
     cpu: int | None = None
 
 

@@ -84,15 +84,17 @@ def declare_header(layout: PageLayout) -> Record:
 class Page:
     """A page: ``timestamp`` in ns, ``committed`` bytes of records, what was lost before them.
 
-    ``lost`` counts records, and is None where the kernel could not store how many.
+    ``lost`` counts records, and is None where the kernel could not store how many. ``behind`` is by
+    how much the kernel's own reckoning of time is behind ``timestamp``, see `scan`.
     """
 
-    __slots__ = ("committed", "lost", "timestamp")
+    __slots__ = ("behind", "committed", "lost", "timestamp")
 
     def __init__(self, timestamp: int, committed: int, lost: int | None) -> None:
         self.timestamp = timestamp
         self.committed = committed
         self.lost = lost
+        self.behind = 0
 
 
 @lru_cache(maxsize=16)
@@ -135,15 +137,18 @@ def read_header(page: bytes, layout: PageLayout) -> Page:
 #     |              array[0]              |         where time_delta is 0
 #     +------------------------------------+     30: array[0] are the high bits of time_delta
 #     (big endian: type_len is bits 31..27)      31: both are the time, its low 59 bits
-def scan(page: bytes, layout: PageLayout, header: Page, found: list[Found]) -> None:
+def scan(page: bytes, layout: PageLayout, header: Page, found: list[Found]) -> tuple[int, int]:
     """Append the records of a page to ``found``; all before a fault are there if it raises.
 
-    Raises EventError, which names the byte, where the records do not fill the page exactly.
+    Returns the time at the end, and by how much the kernel's own is behind it: reading, the kernel
+    leaves out the time before discarded records (rb_update_read_stamp() of
+    kernel/trace/ring_buffer.c). Raises EventError, which names the byte, where the records do not
+    fill the page exactly.
     """
     count = header.committed // 4
     little, base, now = layout.byteorder == "little", layout.data, header.timestamp
     words = _words(count, layout.byteorder).unpack_from(page, base)
-    append, at = found.append, 0
+    append, at, behind = found.append, 0, header.behind
     while at < count:
         word = words[at]
         if not little:
@@ -161,20 +166,21 @@ def scan(page: bytes, layout: PageLayout, header: Page, found: list[Found]) -> N
             continue
         if at + 1 == count:
             if kind == PADDING and not word >> 5:
-                return
+                break
             raise EventError(f"page: byte {base + 4 * at}: cut off after a record's first word")
         second = words[at + 1]
         if kind == TIME_EXTEND:
             now += word >> 5 | second << _TIME_SHIFT
             at += 2
         elif kind == TIME_STAMP:
-            now = _absolute(word >> 5 | second << _TIME_SHIFT, now)
+            now, behind = _absolute(word >> 5 | second << _TIME_SHIFT, now), 0
             at += 2
         elif kind == PADDING:
             if not word >> 5:
-                return
+                break
             # What was discarded took its time: the next delta counts from it.
             now += word >> 5
+            behind += word >> 5
             at = _skip(at, second, count, base)
         else:
             now += word >> 5
@@ -187,6 +193,7 @@ def scan(page: bytes, layout: PageLayout, header: Page, found: list[Found]) -> N
             first = words[start]
             number = first & 0xFFFF if little else first >> 16
             append((now, number, base + 4 * start, base + 4 * start + size))
+    return now, behind
 
 
 def _skip(at: int, size: int, count: int, base: int) -> int:

@@ -127,7 +127,7 @@ class PageReader:
     ``lost`` counts records; ``unknown`` how many times the kernel could not say how many.
     """
 
-    __slots__ = ("cpu", "formats", "layout", "lost", "pages", "unknown")
+    __slots__ = ("_before", "cpu", "formats", "layout", "lost", "pages", "unknown")
 
     def __init__(
         self, formats: RecordFormats, cpu: int = 0, layout: PageLayout | None = None
@@ -135,6 +135,7 @@ class PageReader:
         self.formats = formats
         self.cpu = cpu
         self.layout = layout or PageLayout(byteorder=formats.byteorder)
+        self._before = (0, 0)
         self.pages = 0
         self.lost = 0
         self.unknown = 0
@@ -172,13 +173,18 @@ class PageReader:
     def _begin(self, page: bytes, found: list[Found], faults: list[str]) -> Iterator[Lost]:
         try:
             header = read_header(page, self.layout)
+            now, behind = self._before
+            if behind and header.timestamp == now - behind:
+                # The page before was not full, and this is the rest of it, by the kernel's time.
+                header.timestamp, header.behind = now, behind
             if header.lost != 0:
                 if header.lost is None:
                     self.unknown += 1
                 else:
                     self.lost += header.lost
                 yield Lost(header.timestamp, self.cpu, header.lost)
-            scan(page, self.layout, header, found)
+            self._before = (0, 0)
+            self._before = scan(page, self.layout, header, found)
         except EventError as error:
             faults.append(str(error).removeprefix("page: "))
 

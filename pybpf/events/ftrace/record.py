@@ -128,10 +128,12 @@ def _record_class(format_: EventFormat, fields: list[EventField]) -> type[TraceR
     members: dict[str, Any] = {
         name: _item(index, f"The field {name}.")
         for name, index in places.items()
-        if name not in taken and not name.startswith("__")
+        if name not in taken and name.isascii() and not name.startswith("__")
     }
     members |= {"__slots__": (), "event": format_.name, "id": format_.id, "places": places}
-    return type(format_.name.rpartition("/")[2], (TraceRecord,), members)
+    # Names of probes may have any bytes in them, those of classes may not.
+    title = format_.name.rpartition("/")[2].encode("ascii", "backslashreplace").decode()
+    return type(title, (TraceRecord,), members)
 
 
 def _letters(t: Type) -> str:

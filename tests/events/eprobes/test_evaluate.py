@@ -13,9 +13,11 @@ from pybpf.errors import DynEventError, EventError
 from pybpf.events.eprobes.evaluate import Evaluator
 from pybpf.events.eprobes.memory import FAULT, UNKNOWN, Known, memory_of
 from pybpf.events.ftrace.lines import line_of
+from pybpf.events.ftrace.printer import Printer
 from pybpf.events.ftrace.reader import RawRecord
 from pybpf.events.ftrace.record import Decoder
 from pybpf.tracefs.dynevents.profiles import profile
+from pybpf.tracefs.dynevents.world import read_formats
 from pybpf.tracefs.format import parse_format
 
 DATA = Path(__file__).parents[2] / "data/dynevents"
@@ -405,3 +407,37 @@ def test_any_record_of_the_parent_is_evaluated(data):
         assert len(data) < 8
         return
     assert found.size is None or found.size == len(found.data) == len(found.mask)
+
+
+def accepted(kernel):
+    """Yield what eprobes the kernel accepted, with the text of the format file it made of each."""
+    text = lzma.decompress((DATA / f"{kernel}.jsonl.xz").read_bytes())
+    for row in map(json.loads, text.splitlines()):
+        words = row["definition"].split()
+        if row["accepted"] and words and words[0].startswith("e") and len(row["format"] or ()) == 1:
+            (made,) = row["format"].values()
+            if len(words) > 1 and made.startswith("name:"):
+                yield row["definition"], words[1].replace(".", "/", 1), made
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_records_are_laid_out_as_the_kernels_format_files_say(kernel):
+    text = lzma.decompress((DATA / f"formats-{kernel}.txt.xz").read_bytes()).decode()
+    formats = read_formats(text)
+    types = profile(kernel).types
+    known = Known(
+        memory=lambda address, size: (b"ab\0" * size)[address % 3 :][:size],
+        comm=b"bash",
+        symbols=lambda _: "symbol",
+    )
+    compared = 0
+    for definition, parent, made in accepted(kernel):
+        if parent not in formats:
+            continue
+        print_it = Printer(parse_format(made), symbols=known.symbols)
+        size = max(field.offset + field.size for field in formats[parent].fields)
+        found = Evaluator(definition, formats[parent], kernel, types=types)(bytes(size), known)
+        if found.complete:
+            assert print_it(found.data) == found.text.partition(")")[2]
+            compared += 1
+    assert compared > 130

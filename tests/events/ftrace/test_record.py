@@ -109,6 +109,14 @@ def test_a_record_has_attributes_items_and_a_text():
         record.pid = 2
 
 
+def test_names_that_are_no_text():
+    field = EventField("\udcc3x", "", U32, 8, 4, common=False)
+    made = Decoder(EventFormat("grp/\udcc3", 7, (field,)))
+    record = made(5, 3, bytes(8) + struct.pack("<I", 1), 0, 12)
+    assert record["\udcc3x"] == 1
+    assert type(record).__name__ == "\\udcc3"
+
+
 def test_captured_records(capture):
     made = next(f for f in capture.formats.by_id.values() if f.name.endswith("/sched_switch"))
     assert Decoder(made).record.places["next_comm"] > Decoder(made).record.places["prev_comm"]
