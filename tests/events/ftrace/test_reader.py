@@ -64,6 +64,21 @@ def test_records_losses_and_unknown_events():
     assert (reader.lost, reader.unknown, reader.pages) == (5, 1, 2)
 
 
+def discarded(delta):
+    return struct.pack("<II", 29 | delta << 5, 8) + bytes(4)
+
+
+def test_the_rest_of_a_page_begins_when_what_was_read_of_it_ended():
+    """Reading, the kernel leaves out the time that what was discarded took."""
+    reader = PageReader(FORMATS)
+    first = page(record(7, delta=5), discarded(400), record(7, delta=1))
+    second = page(discarded(300), record(7, delta=2), timestamp=1006)
+    third = page(record(7, delta=3), timestamp=1008)
+    fresh = page(record(7, delta=0), timestamp=2000)
+    times = [i.timestamp for data in (first, second, third, fresh) for i in reader.feed(data)]
+    assert times == [1005, 1406, 1708, 1711, 2000]
+
+
 def test_raw_records_decode_and_print_later():
     (raw,) = PageReader(FORMATS).feed_raw(page(record(7)))
     assert FORMATS.decode(raw).s == "x"
