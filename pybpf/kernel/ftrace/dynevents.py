@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 
 from pybpf.dataclass import dataclass, replace
@@ -19,10 +19,18 @@ from pybpf.tracefs.dynevents.explain import explain
 from pybpf.tracefs.dynevents.judge import Verdict, judge
 from pybpf.tracefs.dynevents.pitfalls import warnings
 from pybpf.tracefs.dynevents.rules import NEWEST
-from pybpf.tracefs.dynevents.world import World
+from pybpf.tracefs.dynevents.world import Kind, World
 from pybpf.tracefs.format import EventFormat, parse_format
 
 FILE = "dynamic_events"
+# What it is, the option, and what shows it: a part of README, or a file.
+_KINDS: Mapping[Kind, tuple[str, str, str]] = {
+    "eprobe": ("event probes", "CONFIG_EPROBE_EVENTS", "e[:[<group>/]"),
+    "kprobe": ("kprobe events", "CONFIG_KPROBE_EVENTS", "kprobe_events"),
+    "uprobe": ("uprobe events", "CONFIG_UPROBE_EVENTS", "uprobe_events"),
+    "fprobe": ("fprobe events", "CONFIG_FPROBE_EVENTS", "f[:[<group>/]"),
+    "synthetic": ("synthetic events", "CONFIG_SYNTH_EVENTS", "synthetic_events"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +112,7 @@ def dynamic_events(
         require(found)
         world = live_world(found, texts)
         judged = judge_all(texts, world)
+        require(found, [one.event.kind for one in judged])
         yield tuple(stack.enter_context(defined(found, one, world)) for one in judged)
 
 
@@ -114,36 +123,59 @@ def add(definitions: Iterable[str | DynEvent], *, tree: Tree | None = None) -> t
         require(found)
         world = live_world(found, texts)
         judged = judge_all(texts, world)
-        made = tuple(stack.enter_context(defined(found, one, world)) for one in judged)
+        require(found, [one.event.kind for one in judged])
+        made = []
+        for one in judged:
+            made.append(_make(found, one, world))
+            stack.callback(remove, found, one.event.name)
         stack.pop_all()
-    return made
+    return tuple(made)
 
 
-def require(tree: Tree) -> None:
-    """Raise TargetError where the kernel has no dynamic events."""
+def require(tree: Tree, kinds: Iterable[Kind] = (), *, hist: bool = False) -> None:
+    """Raise TargetError where the kernel lacks what is asked for, naming its option."""
     if not tree.exists(FILE):
         raise TargetError("this kernel has no dynamic events (CONFIG_DYNAMIC_EVENTS)")
+    readme = tree.read("README")
+    for kind in kinds:
+        what, option, sign = _KINDS[kind]
+        if sign not in readme and not tree.exists(sign):
+            raise TargetError(f"this kernel has no {what} ({option})")
+    if hist and "hist:keys=" not in readme:
+        raise TargetError("this kernel has no hist triggers (CONFIG_HIST_TRIGGERS)")
 
 
 @contextmanager
 def defined(tree: Tree, judged: Judged, world: World) -> Iterator[Defined]:
     """Make an event, read it back, and remove it. Raises DynEventError, KernelError."""
+    made = _make(tree, judged, world)
+    try:
+        yield made
+    finally:
+        remove(tree, made.name)
+
+
+def _make(tree: Tree, judged: Judged, world: World) -> Defined:
+    """Make an event and read it back; if either fails it is not there."""
     text, name = judged.text, judged.event.name
     number, entries = Instance(tree).attempt(FILE, text)
+    if number == errno.EINVAL and not entries and judged.event.kind == "eprobe":
+        # README names event probes also where there are none.
+        raise TargetError("this kernel takes no event probes (CONFIG_EPROBE_EVENTS)")
     if number:
         verdict = Verdict(number, "write", None, entries, (), (), world, (), 0)
         raise explain(text, verdict, world)
     try:
-        if not any(line.split()[0].endswith(f":{name}") for line in listed(tree)):
+        if not any(line.split(maxsplit=1)[0].endswith(f":{name}") for line in listed(tree)):
             raise KernelError(errno.EIO, f"{name} is not listed after it was made")
-        try:
-            format_ = parse_format(tree.read(f"events/{name}/format"), name)
-        except FileNotFoundError:
+        format_ = parse_format(tree.read(f"events/{name}/format"), name)
+    except BaseException as error:
+        remove(tree, name)
+        if isinstance(error, FileNotFoundError):
             hints = ("a file of tracefs has that name",)
             raise KernelError(errno.ENOENT, f"{name} has no folder", hints=hints) from None
-        yield Defined(judged.event, format_, judged.warnings)
-    finally:
-        remove(tree, name)
+        raise
+    return Defined(judged.event, format_, judged.warnings)
 
 
 def remove(tree: Tree, name: str) -> None:

@@ -164,10 +164,11 @@ def trace(
     steps = [parse_step(line) for line in given]
     texts = [step.text for step in steps if isinstance(step, Define)]
     with open_tracefs() if tree is None else nullcontext(tree) as found, ExitStack() as stack:
-        if texts:
-            require(found)
         world = live_world(found, texts)
         checked = check_plan(steps, world, condition)
+        if texts or checked.triggers:
+            hist = any(step.text.startswith("hist") for step in checked.triggers)
+            require(found, [one.event.kind for one in checked.definitions], hist=hist)
         own = _Own(checked, world)
         made = stack.enter_context(instance(found, own.owner))
         made.write("trace_clock", CLOCK)
