@@ -38,8 +38,6 @@ class TracingRules:
     """An expression that the kernel cannot write, -(FIELD.log2), is refused."""
     qualified: str
     """How a variable that is named with its event is listed."""
-    bounds_commands: bool
-    """A histogram that an action makes for a field is refused where its text gets too long."""
 
 
 _6_1 = TracingRules(
@@ -52,7 +50,6 @@ _6_1 = TracingRules(
     double_cpu=False,
     checks_names=False,
     qualified="${}.{}.{}",
-    bounds_commands=False,
 )
 _6_12 = TracingRules(
     cpu_lists=True,
@@ -64,7 +61,6 @@ _6_12 = TracingRules(
     double_cpu=False,
     checks_names=True,
     qualified="{}.{}.${}",
-    bounds_commands=False,
 )
 _7_3 = TracingRules(
     cpu_lists=True,
@@ -76,7 +72,6 @@ _7_3 = TracingRules(
     double_cpu=True,
     checks_names=True,
     qualified="{}.{}.${}",
-    bounds_commands=True,
 )
 _KNOWN: Mapping[str, TracingRules] = {"6.1": _6_1, "6.12": _6_12}
 

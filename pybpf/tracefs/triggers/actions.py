@@ -269,7 +269,7 @@ class Maker:
         command = f"keys={keys}:{hidden}={name}"
         if model.filter is not None:
             command += f" if {model.filter}"
-        if len(command) >= _COMMAND_MAX and state.rules.bounds_commands:
+        if len(command) >= _COMMAND_MAX:
             return None
         try:
             self.make_hist(state, place, command)

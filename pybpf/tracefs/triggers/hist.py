@@ -68,13 +68,14 @@ class _Command:
         if self.remove:
             self._remove()
         elif not self._update():
-            # Actions are made before one looks whether the histogram is there already.
-            Maker(self.state, self.data, _make_helper).make()
-            self._remember()
             try:
+                # Actions are made before one looks whether the histogram is there already.
+                Maker(self.state, self.data, _make_helper).make()
+                self._remember()
                 self._register()
             except Refusal:
                 self._forget()
+                _remove_helpers(self.state, self.data)
                 raise
             self._enable()
 
@@ -173,6 +174,10 @@ def remove_hist(state: State, trigger: Trigger) -> None:
     if data is None or any(other.data is data for other in state.triggers):
         return
     state.remembered = [other for other in state.remembered if other is not data]
+    _remove_helpers(state, data)
+
+
+def _remove_helpers(state: State, data: HistData) -> None:
     for event, command in data.helpers:
         try:
             _Command(state, event, command, remove=True).run()
