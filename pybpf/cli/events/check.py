@@ -97,14 +97,14 @@ def _world(options: argparse.Namespace, texts: list[str], stack: ExitStack) -> W
 
 def _of_snapshot(file: str) -> World:
     from pybpf.tracefs.dynevents.rules import rules_for
-    from pybpf.tracefs.dynevents.world import Formats, World
+    from pybpf.tracefs.dynevents.world import World
 
     target = inputs.target(file, {})
-    formats = {name: target.event_text(name) for name in target.event_names()}
+    formats = {name: target.event_format(name) for name in target.event_names()}
     functions = frozenset(target.functions())
     return World(
         rules_for(target.release),
-        Formats(formats) if formats else None,
+        formats or None,
         functions=functions or None,
         cpus=target.cpus,
     )

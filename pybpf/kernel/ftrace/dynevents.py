@@ -166,16 +166,21 @@ def _make(tree: Tree, judged: Judged, world: World) -> Defined:
         verdict = Verdict(number, "write", None, entries, (), (), world, (), 0)
         raise explain(text, verdict, world)
     try:
-        if not any(line.split(maxsplit=1)[0].endswith(f":{name}") for line in listed(tree)):
-            raise KernelError(errno.EIO, f"{name} is not listed after it was made")
-        format_ = parse_format(tree.read(f"events/{name}/format"), name)
-    except BaseException as error:
+        format_ = _read_back(tree, name)
+    except BaseException:
         remove(tree, name)
-        if isinstance(error, FileNotFoundError):
-            hints = ("a file of tracefs has that name",)
-            raise KernelError(errno.ENOENT, f"{name} has no folder", hints=hints) from None
         raise
     return Defined(judged.event, format_, judged.warnings)
+
+
+def _read_back(tree: Tree, name: str) -> EventFormat:
+    if not any(line.split(maxsplit=1)[0].endswith(f":{name}") for line in listed(tree)):
+        raise KernelError(errno.EIO, f"{name} is not listed after it was made")
+    try:
+        return parse_format(tree.read(f"events/{name}/format"), name)
+    except FileNotFoundError:
+        hints = ("a file of tracefs has that name",)
+        raise KernelError(errno.ENOENT, f"{name} has no folder", hints=hints) from None
 
 
 def remove(tree: Tree, name: str) -> None:

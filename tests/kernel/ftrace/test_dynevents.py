@@ -9,6 +9,11 @@ from pybpf.kernel.ftrace.dynevents import add, dynamic_events, remove, users
 from pybpf.kernel.ftrace.owner import new_owner
 
 
+def enter(context):
+    with context:
+        raise AssertionError("it was entered")
+
+
 @pytest.fixture
 def group():
     return f"{new_owner()}_t"
@@ -27,8 +32,7 @@ def test_events_are_there_for_a_block(tree, group, place):
 def test_all_or_none(tree, group, place):
     lines = [f"p:{group}/a {place('getppid')}", f"p:{group}/b {place('getppid')} x=%ay"]
     with pytest.raises(DynEventError, match="Invalid register name") as caught:
-        with dynamic_events(lines, tree=tree):
-            pass
+        enter(dynamic_events(lines, tree=tree))
     assert "x=%ay" in str(caught.value)
     assert group not in tree.read("dynamic_events")
 
@@ -52,9 +56,9 @@ def test_what_only_the_kernel_refuses_undoes_the_rest(tree, group, place, monkey
 
 
 def test_nothing_is_left_after_an_exception(tree, group, place):
-    with pytest.raises(ZeroDivisionError):
-        with dynamic_events(f"p:{group}/a {place('getppid')}", tree=tree):
-            raise ZeroDivisionError
+    text = f"p:{group}/a {place('getppid')}"
+    with pytest.raises(ZeroDivisionError), dynamic_events(text, tree=tree):
+        raise ZeroDivisionError
     assert group not in tree.read("dynamic_events")
 
 
@@ -68,8 +72,7 @@ def test_an_event_that_is_there_already(tree, group, place):
     text = f"p:{group}/a {place('getppid')}"
     with dynamic_events(text, tree=tree):
         with pytest.raises(DynEventError, match="There is already the exact same probe event"):
-            with dynamic_events(text, tree=tree):
-                pass
+            enter(dynamic_events(text, tree=tree))
         assert f"{group}/a" in tree.read("dynamic_events")
 
 

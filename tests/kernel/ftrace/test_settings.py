@@ -13,6 +13,11 @@ from pybpf.kernel.ftrace.world import live_world
 SWITCH = "sched/sched_switch"
 
 
+def enter(context):
+    with context:
+        pass
+
+
 def test_an_instance_is_there_for_a_block(tree):
     name = str(new_owner())
     with instance(tree, name) as made:
@@ -47,8 +52,7 @@ def test_an_instance_that_somebody_reads_stays(tree):
 def test_a_setting_is_put_back(made):
     with made.setting("trace_clock", "mono"):
         assert "[mono]" in made.read("trace_clock")
-        with made.setting("trace_clock", "mono"):
-            pass
+        enter(made.setting("trace_clock", "mono"))
         assert "[mono]" in made.read("trace_clock")
     assert "[local]" in made.read("trace_clock")
 
@@ -56,16 +60,14 @@ def test_a_setting_is_put_back(made):
 def test_an_event_is_enabled_for_a_block(tree, made):
     with made.enabled(SWITCH):
         assert made.name in enabled_in(tree, SWITCH)
-        with made.enabled(SWITCH):
-            pass
+        enter(made.enabled(SWITCH))
         assert made.name in enabled_in(tree, SWITCH)
     assert made.name not in enabled_in(tree, SWITCH)
 
 
 def test_an_unknown_event(made):
     with pytest.raises(KernelError, match="sched/sched_swich/enable: No such file"):
-        with made.enabled("sched/sched_swich"):
-            pass
+        enter(made.enabled("sched/sched_swich"))
 
 
 def test_a_filter_is_put_back(tree, made):
@@ -83,8 +85,7 @@ def test_a_refused_filter_leaves_the_one_before(tree, made):
     world = live_world(tree)
     with made.filtered(SWITCH, "prev_pid == 1", world):
         with pytest.raises(DynEventError, match="Field not found") as caught:
-            with made.filtered(SWITCH, "prev_pit == 2", world):
-                pass
+            enter(made.filtered(SWITCH, "prev_pit == 2", world))
         assert "did you mean prev_pid" in str(caught.value)
         assert made.read(f"events/{SWITCH}/filter") == "prev_pid == 1\n"
 
@@ -100,8 +101,7 @@ def test_a_trigger_is_removed(tree, made):
 
 def test_a_refused_trigger(tree, made):
     with pytest.raises(DynEventError, match="Invalid argument"):
-        with made.triggered(SWITCH, "traceof", live_world(tree)):
-            pass
+        enter(made.triggered(SWITCH, "traceof", live_world(tree)))
 
 
 def test_clearing_removes_triggers_and_stops(made):

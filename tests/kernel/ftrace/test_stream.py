@@ -103,8 +103,9 @@ def test_asyncio(tree, libc):
 
 def test_an_instance_that_is_read_cannot_vanish(tree):
     with trace(CALL, pids=[os.getpid()], tree=tree) as t:
+        path = t.instance.folder.rstrip("/")
         with pytest.raises(KernelError, match="Device or resource busy"):
-            tree.rmdir(t.instance.folder.rstrip("/"))
+            tree.rmdir(path)
 
 
 def test_what_a_killed_process_left_is_removed_and_nothing_else(tree, libc, place):
