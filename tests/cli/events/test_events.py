@@ -1,0 +1,241 @@
+"""`pybpf events`, natively: verdicts, and the tracing that every kernel has."""
+
+import gzip
+import json
+import re
+import shlex
+import signal
+from pathlib import Path
+
+import pytest
+
+from pybpf.errors import PybpfError
+from pybpf.kernel.ftrace.instance import instance
+from pybpf.kernel.ftrace.owner import new_owner
+from pybpf.kernel.tracefs import open_tracefs
+
+DOCS = (Path(__file__).parents[3] / "docs/events.md").read_text()
+FORMAT = """\
+FILE sched/wake/format
+name: wake
+ID: 7
+format:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
+
+\tfield:pid_t pid;\toffset:8;\tsize:4;\tsigned:1;
+
+print fmt: "pid=%d", REC->pid
+"""
+
+
+@pytest.fixture
+def _tracing():
+    try:
+        with open_tracefs() as tree, instance(tree, str(new_owner())):
+            pass
+    except PybpfError as error:
+        pytest.skip(f"no tracing here: {error}")
+
+
+@pytest.fixture
+def formats(tmp_path):
+    path = tmp_path / "formats.gz"
+    path.write_bytes(gzip.compress(FORMAT.encode()))
+    return path
+
+
+def test_the_checks_of_the_documentation(pybpf):
+    blocks = re.findall(r"^```console\n(.*?)^```$", DOCS, re.MULTILINE | re.DOTALL)
+    (shown,) = [block for block in blocks if "events check" in block]
+    _, *parts = re.split(r"^\$ pybpf (.*)\n", shown, flags=re.MULTILINE)
+    for command, output in zip(parts[::2], parts[1::2], strict=True):
+        said = pybpf(*shlex.split(command))
+        assert said.out + said.err == output
+
+
+def test_no_command(pybpf):
+    said = pybpf("events")
+    assert said.status == 1
+    assert said.err.startswith("error: no command given: check, trace, ")
+    assert said.err.endswith("\n  hint: try `pybpf events -h`\n")
+
+
+def test_a_command_that_is_none(pybpf):
+    assert pybpf("events", "tracee").err == (
+        "error: 'tracee' is no command; did you mean 'trace'?\n  hint: try `pybpf events -h`\n"
+    )
+
+
+def test_help(pybpf):
+    said = pybpf("events", "-h")
+    assert said.status == 0
+    assert said.out.startswith("usage: pybpf events [-h] COMMAND ...\n")
+    assert "\n  cleanup  remove what" in said.out
+    assert pybpf("events", "trace", "-h").out.startswith("usage: pybpf events trace ")
+
+
+def test_checks_as_json(pybpf, formats):
+    said = pybpf(
+        "events", "check", "--kernel", "7.3", "--json", "--formats", formats,
+        "e:t/x sched.wake p=$pid:u32", "e:t/x sched.wake p=$pit:u32",
+    )  # fmt: skip
+    good, bad = map(json.loads, said.out.splitlines())
+    assert said.status == 1
+    assert said.err == ""
+    assert list(good)[:8] == [
+        "definition", "accepted", "errno", "message", "column", "listing", "format", "warnings",
+    ]  # fmt: skip
+    assert good["accepted"] is True
+    assert good["listing"] == ["e:t/x sched.wake p=$pid:u32"]
+    assert good["format"]["t/x"].startswith("name: x\nID: ")
+    assert (bad["accepted"], bad["errno"], bad["listing"]) == (False, "EINVAL", [])
+    assert bad["message"] == "Invalid $-variable specified"
+    assert bad["column"] == 19
+
+
+def test_lines_are_judged_alone_or_together(pybpf, formats, tmp_path):
+    lines = tmp_path / "lines"
+    lines.write_text("s:syn u64 x\n\ne:t/x synthetic.syn y=$x:u64\n")
+    alone = pybpf("events", "check", "--formats", formats, lines)
+    assert alone.status == 1
+    assert "Attached event does not exist" in alone.err
+    together = pybpf("events", "check", "--together", "--formats", formats, lines)
+    assert (together.status, together.err) == (0, "")
+    assert together.out == (
+        "accepted: s:synthetic/syn\tu64 x\naccepted: e:t/x synthetic.syn y=$x:u64\n"
+    )
+
+
+def test_filters_and_triggers_are_checked(pybpf, formats):
+    options = ["--formats", formats, "--event", "sched/wake"]
+    good = pybpf("events", "check", "--kind", "filter", *options, "pid == 1")
+    assert (good.status, good.out) == (0, "accepted: pid == 1\n")
+    bad = pybpf("events", "check", "--kind", "filter", *options, "pit == 1")
+    assert "did you mean pid?" in bad.err
+    hist = pybpf("events", "check", "--kind", "trigger", *options, "hist:keys=pid")
+    listed = "hist:keys=pid:vals=hitcount:sort=hitcount:size=2048 [active]"
+    assert (hist.status, hist.out) == (0, f"accepted: {listed}\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--kind", "filter", "x"], "--event goes with --kind filter and --kind trigger"),
+        (["--event", "a/b", "e:x a.b"], "--event goes with --kind filter and --kind trigger"),
+        (["--kernel", "x", "e:x a.b"], "no kernel release: 'x'"),
+        (["--kernel", "live", "--formats", "x", "e:x a.b"], "--kernel live knows this machine's"),
+        (["--formats", "/nonexistent", "e:x a.b"], "cannot read /nonexistent"),
+        (["--formats", "/dev/null", "e:x a.b"], "no format files"),
+        ([], "arguments are required"),
+    ],
+)
+def test_what_cannot_be_checked(pybpf, arguments, message):
+    said = pybpf("events", "check", *arguments)
+    assert said.status == 1
+    assert message in said.err
+
+
+def test_damaged_formats(pybpf, tmp_path):
+    path = tmp_path / "formats.gz"
+    path.write_bytes(gzip.compress(FORMAT.encode())[:50])
+    said = pybpf("events", "check", "--formats", path, "e:x a.b")
+    assert said.err.startswith(f"error: {path} is damaged: ")
+
+
+def test_a_record_is_shown(pybpf, formats):
+    said = pybpf("events", "show", "--formats", formats, "sched.wake")
+    assert said.out == (
+        "sched/wake, ID 7\n"
+        "    0 +2    unsigned short common_type  common\n"
+        "    4 +4    int common_pid              common\n"
+        "    8 +4    pid_t pid                   signed\n"
+        'prints "pid=%d", REC->pid\n'
+    )
+    said = pybpf("events", "show", "--formats", formats, "sched/wale")
+    assert said.err == "error: there is no event sched/wale; did you mean 'sched/wake'?\n"
+
+
+def test_pages_are_decoded(pybpf, formats, tmp_path):
+    record = (3 | 10 << 5).to_bytes(4, "little") + bytes([7, 0, 1, 2]) + bytes([9, 0, 0, 0, 5])
+    page = (1000).to_bytes(8, "little") + (16).to_bytes(8, "little") + record
+    path = tmp_path / "pages"
+    path.write_bytes(page.ljust(4096, b"\0"))
+    said = pybpf("events", "show", "--formats", formats, "--pages", path)
+    assert json.loads(said.out) == {
+        "event": "sched/wake", "timestamp": 1010, "cpu": 0, "fields": {"common_pid": 9, "pid": 5},
+    }  # fmt: skip
+    said = pybpf(
+        "events", "show", "--formats", formats, "--pages", path, "--format", "text", "--cpu", "1"
+    )
+    assert said.out == "           <...>-9       [001] d..2.     0.000001: wake: pid=5\n"
+
+
+@pytest.mark.usefixtures("_tracing")
+def test_a_command_is_traced_alone(pybpf):
+    said = pybpf("events", "trace", "--format", "json", "syscalls/sys_enter_openat", "-c",
+                 "cat /dev/null")  # fmt: skip
+    records = [json.loads(line) for line in said.out.splitlines()]
+    assert (said.status, said.err) == (0, "")
+    assert {record["event"] for record in records} == {"syscalls/sys_enter_openat"}
+    assert len({record["fields"]["common_pid"] for record in records}) == 1
+
+
+OPENS = ("-c", "while :; do cat /dev/null; sleep 0.1; done")
+
+
+@pytest.mark.usefixtures("_tracing")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_trace_ends_by_a_signal_and_leaves_nothing(pybpf, start, number):
+    process = start("events", "trace", "--format", "json", "syscalls/sys_enter_openat", *OPENS)
+    assert json.loads(process.stdout.readline())["event"] == "syscalls/sys_enter_openat"
+    assert f"process {process.pid}\n" in pybpf("events", "list").out
+    said = process.end(number)
+    assert (said.status, said.err) == (0, "")
+    assert [line for line in said.out.splitlines() if not json.loads(line)["fields"]] == []
+    assert f"process {process.pid}" not in pybpf("events", "list").out
+
+
+@pytest.mark.usefixtures("_tracing")
+def test_what_a_killed_trace_leaves_is_cleaned_up(pybpf, start):
+    process = start("events", "trace", "--format", "json", "syscalls/sys_enter_openat", *OPENS)
+    assert json.loads(process.stdout.readline())["event"] == "syscalls/sys_enter_openat"
+    owner = rf"instance (pybpf_{process.pid}_\w+)  # of pybpf, process {process.pid}"
+    (name,) = re.findall(rf"^{owner}$", pybpf("events", "list").out, re.MULTILINE)
+    assert pybpf("events", "cleanup").out == ""
+    process.end(signal.SIGKILL)
+    assert (
+        f"{name}  # of pybpf, process {process.pid}, which is dead" in pybpf("events", "list").out
+    )
+    assert pybpf("events", "cleanup").out == f"removed instances/{name}\n"
+    assert name not in pybpf("events", "list").out
+
+
+@pytest.mark.usefixtures("_tracing")
+def test_records_without_room_are_counted(pybpf):
+    said = pybpf("events", "trace", "--buffer", "8K", "--format", "json", "raw_syscalls/sys_enter",
+                 "-c", "dd if=/dev/zero of=/dev/null bs=1 count=200000 status=none")  # fmt: skip
+    if said.status == 0:
+        pytest.skip("everything found room")
+    assert re.fullmatch(r"error: [\d,]+ records? lost for want of room\n  hint: .*\n", said.err)
+    assert '{"event":"lost",' in said.out
+
+
+@pytest.mark.usefixtures("_tracing")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["trace"], "error: nothing to trace\n"),
+        (["trace", "sched/sched_swich", "-c", "true"], "there is no event sched/sched_swich"),
+        (["trace", "sched/sched_switch if x == 1", "-c", "true"], "error: Field not found\n"),
+        (["trace", "-f", "/nonexistent"], "cannot read /nonexistent"),
+        (["rm", "x"], "'x' is no GROUP/EVENT"),
+        (["rm", "a/b"], "there is no dynamic event a/b"),
+        (["show", "sched/sched_swich"], "there is no event sched/sched_swich"),
+        (["strings", "open at", "x"], "a system call and its arguments are words"),
+    ],
+)
+def test_what_cannot_be_done(pybpf, arguments, message):
+    said = pybpf("events", *arguments)
+    assert said.status == 1
+    assert message in said.err
