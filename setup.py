@@ -15,6 +15,7 @@ setup(
         "pybpf.cli.events",
         "pybpf.compiler",
         "pybpf.compiler.builtins",
+        "pybpf.compiler.eprobes",
         "pybpf.compiler.lowering",
         "pybpf.compiler.providers",
         "pybpf.events",

@@ -7,9 +7,11 @@ only ever widen, so it ends. The last walk, with all types known, reports faults
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from pybpf.compiler import ast, tast
 from pybpf.compiler.builtins import RESERVED
+from pybpf.compiler.builtins.functions import STRING_SIZE
 from pybpf.compiler.constants import with_constants
 from pybpf.compiler.expressions import condition
 from pybpf.compiler.maptypes import MapTypes
@@ -24,6 +26,9 @@ from pybpf.source import Span
 from pybpf.suggest import did_you_mean
 from pybpf.target.target import Target
 from pybpf.types import INT
+
+if TYPE_CHECKING:
+    from pybpf.compiler.eprobes.record import Record
 
 MOST_CLAUSES = 4096
 """Each clause is a program or more, every one of which takes file descriptors and memory."""
@@ -206,12 +211,30 @@ def _probe(scope: Scope, probe: ast.Probe, group: _Group, faults: _Faults) -> ta
             faults.found.append(Diagnostic(error.message, probe.spec_span, error.hints))
             return tast.Probe(group, None, (), probe.span)
     predicate = None
+    if spec.provider is Provider.EPROBE:
+        try:
+            predicate = _eprobe(scope, spec, probe.spec_span).condition
+        except TargetError as error:
+            faults.found.append(Diagnostic(error.message, probe.spec_span, error.hints))
+            return tast.Probe(group, None, (), probe.span)
     if probe.predicate is not None:
         try:
-            predicate = condition(scope, probe.predicate)
+            own = condition(scope, probe.predicate)
+            predicate = own if predicate is None else tast.Logical("&&", predicate, own, own.span)
         except (Refused, NotYetKnown) as failure:
             _note(faults, failure)
     return tast.Probe(group, predicate, _statements(scope, probe.body, faults), probe.span)
+
+
+def _eprobe(scope: Scope, spec: ProbeSpec, span: Span) -> Record:
+    """Return what an eprobe records; raises TargetError where the target cannot tell."""
+    if spec.definition not in scope.eprobes:
+        from pybpf.compiler.eprobes.definition import define
+        from pybpf.compiler.eprobes.record import record
+
+        definition = define(spec.definition, scope.target)
+        scope.eprobes[spec.definition] = record(definition, scope.target, span, STRING_SIZE)
+    return scope.eprobes[spec.definition]
 
 
 def _note(faults: _Faults, failure: Failure) -> None:

@@ -2,7 +2,8 @@
 
 A probe specification is one token: a word, a colon and what follows, up to a blank or one of
 ``{ ; ,``. A slash ends it too where the provider's patterns can hold no more of them, so both
-``interval:1s/pid/{`` and ``tracepoint:sched/sched_switch/pid/{`` have a predicate.
+``interval:1s/pid/{`` and ``tracepoint:sched/sched_switch/pid/{`` have a predicate. What follows may
+also be a text in double quotes: a backslash in it stands for itself, but before a quote or another.
 Comments are ``# …``, ``// …`` and ``/* … */``: no valid script has two slashes side by side.
 
 Where ply silently means something else or aborts, this lexer says what is wrong: ``08`` is no
@@ -46,9 +47,11 @@ _PATTERN = {
     1: re.compile(r"[^\s{;,/]*(?:/[^\s{;,/]*)?"),
     None: re.compile(r"[^\s{;,]*"),
 }
+_QUOTED = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _SLASHES = {
     "BEGIN": 0,
     "END": 0,
+    "eprobe": 1,
     "interval": 0,
     "kprobe": 0,
     "kretprobe": 0,
@@ -116,6 +119,8 @@ def lex(source: Source) -> tuple[Token, ...]:
         span = Span(source, at, match.end())
         rule = match.lastgroup
         if rule == "spec":
+            if text[match.end() : match.end() + 1] == '"' and not _QUOTED.match(text, match.end()):
+                raise _unterminated(Span(source, match.end(), match.end() + 1))
             span = Span(source, at, _specification_end(text, at, match.end()))
         if rule not in {"blank", "comment"}:
             tokens.append(_token(rule, span))
@@ -157,6 +162,8 @@ def _specification_end(text: str, start: int, colon: int) -> int:
     A provider may be shortened to any beginning of its name, as in ``k:vfs_read``. One that is not
     known here (its patterns may be paths) keeps its slashes.
     """
+    if quoted := _QUOTED.match(text, colon):
+        return quoted.end()
     word = text[start : colon - 1]
     slashes = next((n for name, n in _SLASHES.items() if name.startswith(word)), None)
     rest = _PATTERN[slashes].match(text, colon)

@@ -251,23 +251,30 @@ def _emit(state: Lowering, stmt: tast.Emit) -> None:
     b = state.builder
     schema = state.script.events[stmt.event]
     size = schema.payload.size
-    ready = {
-        i: scalar(state, v)
-        for i, v in enumerate(stmt.values)
-        if isinstance(strip(v.type), Int) or state.is_pointer(v.type)
-    }
+    faults, marks = state.faults, dict(enumerate(stmt.marks))
+    ready = {}
+    for i, v in enumerate(stmt.values):
+        if isinstance(strip(v.type), Int) or state.is_pointer(v.type):
+            faults.bit = marks.get(i)
+            ready[i] = scalar(state, v)
     b.comment(f"{schema.kind} #{schema.id}")
     record, done = reserve(b, size, ring=state.ring)
     b.store(record, 0, 4, schema.id)
     end = 4
-    for i, (field, expr) in enumerate(zip(schema.payload.fields, stmt.values, strict=True)):
+    count = len(stmt.values)
+    for i, field in enumerate(schema.payload.fields):
         if isinstance(record, ir.SlotRef):
             state.clear(record, end, field.offset - end)
         if i in ready:
             b.store(record, field.offset, size_of(field.type), ready[i])
+        elif i >= count:
+            b.store(record, field.offset, 8, faults.words.get(i - count, 0))
         else:
-            into(state, expr, record, field.offset, size_of(field.type))
+            faults.bit = marks.get(i)
+            into(state, stmt.values[i], record, field.offset, size_of(field.type))
         end = field.offset + size_of(field.type)
+    faults.bit = None
+    faults.words.clear()
     if isinstance(record, ir.SlotRef):
         # The kernel copies the whole record from the stack, so no byte may be unset.
         state.clear(record, end, size - end)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pybpf.compiler import ast, tast
 from pybpf.compiler.builtins import VALUES
 from pybpf.compiler.scope import Scope, fault
+from pybpf.dataclass import replace
 from pybpf.script import Provider
 from pybpf.source import Span
 from pybpf.suggest import did_you_mean
-from pybpf.types import U16, Field, Ptr, Space, Struct, Type, strip
+from pybpf.types import U16, Array, Field, Ptr, Space, Struct, Type, size_of, strip
 
 _SHOWN = 12
 """An error lists the fields of a struct that has no more than these."""
@@ -28,6 +29,8 @@ def member(scope: Scope, base: tast.Expr, expr: ast.Member) -> tast.Expr:
 def part(base: tast.Expr, offset: int, t: Type, span: Span) -> tast.Expr:
     """Return what lies ``offset`` bytes into a struct or an array."""
     match base:
+        case tast.Parts():
+            return _part(base, offset, t, span)
         case tast.CtxField():
             return tast.CtxField(base.offset + offset, t, span)
         case tast.Deref():
@@ -38,10 +41,22 @@ def part(base: tast.Expr, offset: int, t: Type, span: Span) -> tast.Expr:
             return tast.Select(base, offset, t, span)
 
 
+def _part(whole: tast.Parts, offset: int, t: Type, span: Span) -> tast.Expr:
+    """Return the part that lies there, or the whole where that is of the type."""
+    if whole.type == t:
+        return replace(whole, span=span)
+    if isinstance(whole.type, Array):
+        return replace(whole.parts[offset // size_of(whole.type.element)], span=span)
+    index = [field.offset for field in whole.type.fields].index(offset)
+    return replace(whole.parts[index], span=span)
+
+
 def behind(pointer: tast.Expr, offset: int, t: Type, span: Span) -> tast.Expr:
     """Return what lies behind a pointer; reading the context needs no helper."""
     target = strip(pointer.type)
     assert isinstance(target, Ptr)
+    if isinstance(pointer, tast.AddressOf):
+        return part(pointer.object, offset, t, span)
     if isinstance(pointer, tast.Context) and target.space is Space.CTX:
         return tast.CtxField(offset, t, span)
     return tast.Deref(pointer, offset, target.space, t, span)

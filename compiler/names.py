@@ -16,9 +16,10 @@ from pybpf.compiler.entries import entry
 from pybpf.compiler.foreign import foreign_name
 from pybpf.compiler.providers import PROVIDERS, row_of
 from pybpf.compiler.scope import NotYetKnown, Refused, Scope, fault
+from pybpf.script import Provider
 from pybpf.source import Span
 from pybpf.suggest import did_you_mean
-from pybpf.types import CHAR, LONG, ULONG, Array, Field, Ptr, Space, Struct, Type
+from pybpf.types import CHAR, LONG, ULONG, Array, Field, Ptr, Space, Struct, Type, struct_of
 
 ARGUMENT = re.compile(r"arg(0|[1-9][0-9]{0,3})")
 _LAST_ARGUMENT = 63
@@ -58,6 +59,8 @@ def event_value(scope: Scope, name: str, span: Span) -> tast.Expr | None:
     if row := VALUES.get(name):
         return tast.Context(row.name, row.type, span)
     arch, fields = scope.target.arch, row_of(scope.probe.provider).fields
+    if name == "data" and scope.probe.provider is Provider.EPROBE:
+        return _recorded(scope, span)
     if name == "data" and name in fields:
         return tast.Context("ctx", Ptr(_record(scope), Space.CTX), span)
     if name == "regs" and name in fields:
@@ -100,6 +103,16 @@ def _record(scope: Scope) -> Struct:
         placed = tuple(Field(f.name, f.type, f.offset) for f in fields)
         scope.records[layout.name] = Struct(layout.name, placed, size, 8)
     return scope.records[layout.name]
+
+
+def _recorded(scope: Scope, span: Span) -> tast.Expr:
+    """Return the address of what an eprobe would record: a struct that is made where it is used."""
+    found = scope.eprobes[scope.probe.definition]
+    name = scope.probe.tracepoint.replace("/", ".")
+    fields = [(field, value.type) for field, value in found.values.items()]
+    struct = struct_of(name, fields, align=8)
+    parts = tast.Parts(tuple(found.values.values()), struct, span)
+    return tast.AddressOf(parts, Ptr(struct, Space.CTX), span)
 
 
 def _given(scope: Scope, expr: ast.Name) -> tast.Expr:

@@ -22,6 +22,7 @@ from pybpf.types import Struct, Type, struct_of
 
 if TYPE_CHECKING:
     from pybpf.compiler import tast
+    from pybpf.compiler.eprobes.record import Record
     from pybpf.target.target import Target
     from pybpf.tracefs.format import EventFormat
 
@@ -91,8 +92,8 @@ def _raise(failures: Sequence[Failure]) -> None:
 class Scope:
     """The state of the walk.
 
-    ``maps``, ``events`` and ``records`` (the data of tracepoints, by their names) grow; the rest
-    belongs to one probe.
+    ``maps``, ``events``, ``records`` (the data of tracepoints, by their names) and ``eprobes`` (by
+    their definitions) grow; the rest belongs to one probe.
     """
 
     target: Target
@@ -101,6 +102,7 @@ class Scope:
     records: dict[str, Struct] = field(default_factory=dict)
     spec: ProbeSpec | None = None
     format: EventFormat | None = None
+    eprobes: dict[str, Record] = field(default_factory=dict)
 
     def start_over(self) -> None:
         """Forget what the last walk made, but for the types of maps."""

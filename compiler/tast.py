@@ -193,6 +193,43 @@ class Select:
     span: Span = field(compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class AddressOf:
+    """Where ``object`` lies while the program runs: in the context, or in a copy on the stack."""
+
+    object: Expr
+    type: Type
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A struct of these fields, or an array of these elements."""
+
+    parts: tuple[Expr, ...]
+    type: Struct | Array
+    span: Span = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """Whether a string matches a pattern of ``*``, ``?`` and ``[…]`` as a whole: 0 or 1."""
+
+    text: Expr
+    pattern: bytes
+    span: Span = field(compare=False, repr=False)
+    type: Type = INT
+
+
+@dataclass(frozen=True, slots=True)
+class Sound:
+    """A condition, and 0 where memory that it asks about cannot be read."""
+
+    operand: Expr
+    span: Span = field(compare=False, repr=False)
+    type: Type = INT
+
+
 Expr = (
     Const
     | Text
@@ -211,6 +248,10 @@ Expr = (
     | ReadString
     | DynString
     | Select
+    | AddressOf
+    | Parts
+    | Like
+    | Sound
 )
 
 
@@ -267,11 +308,16 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Emit:
-    """Send a record of schema ``event``; ``values`` are those of the payload's fields in order."""
+    """Send a record of schema ``event``; ``values`` are those of the payload's fields in order.
+
+    ``marks`` has for each value the bit that is set where memory it asks for cannot be read, or
+    None; the words of these bits are the payload's last fields.
+    """
 
     event: int
     values: tuple[Expr, ...]
     span: Span = field(compare=False, repr=False)
+    marks: tuple[int | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -127,6 +127,14 @@ def _shape(node: tast.Expr) -> str:
             return f"dyn({expr(node.word)})"
         case tast.Select():
             return f"{expr(node.object)}.{node.offset}"
+        case tast.AddressOf():
+            return f"&({expr(node.object)})"
+        case tast.Parts():
+            return f"{{{', '.join(map(expr, node.parts))}}}"
+        case tast.Like():
+            return f'({expr(node.text)} ~ "{_escaped(node.pattern)}")'
+        case tast.Sound():
+            return f"sound({expr(node.operand)})"
 
 
 def _space(space: object) -> str:

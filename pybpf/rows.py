@@ -77,7 +77,15 @@ class LostRow:
     map: str | None = None
 
 
-Row = PrintRow | PrintfRow | MapRow | ExitRow | LostRow
+@dataclass(frozen=True, slots=True)
+class RecordRow:
+    """What an eprobe recorded of one hit: the cells of the record of schema ``event``."""
+
+    event: int
+    cells: tuple[Cell | MapRow, ...]
+
+
+Row = PrintRow | PrintfRow | MapRow | ExitRow | LostRow | RecordRow
 
 
 @dataclass(frozen=True, slots=True)

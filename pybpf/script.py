@@ -89,6 +89,7 @@ class EventKind(StrEnum):
     PRINTF = "printf"
     EXIT = "exit"
     CLEAR = "clear"
+    RECORD = "record"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,9 @@ class EventSchema:
     A record begins with a u32, the schema's ``id`` (its index in CompiledScript.events), in the
     byte order of the target. ``payload`` offsets count from the start of the record, the first is
     at least 4; the payload's size is the record's whole size, a multiple of 8. ``format`` belongs
-    to PRINTF: the Conversions take ``args`` in order. A CLEAR has one MapArg.
+    to PRINTF: the Conversions take ``args`` in order. A CLEAR has one MapArg. A RECORD is what an
+    eprobe records: its ``args`` are all fields of the payload, the last of which say what memory
+    could not be read.
     """
 
     id: int
@@ -158,6 +161,7 @@ class Provider(StrEnum):
     KPROBE = "kprobe"
     KRETPROBE = "kretprobe"
     TRACEPOINT = "tracepoint"
+    EPROBE = "eprobe"
     INTERVAL = "interval"
     PROFILE = "profile"
 
@@ -179,7 +183,8 @@ class ProbeSpec:
 
     ``spec`` is as written. By provider: ``functions`` of a k(ret)probe, all that a glob matched
     (``glob``), and whether its program does with the registers that ftrace saves for everyone
-    (``traced``); ``tracepoint`` as ``category/event``; ``period`` in nanoseconds of an interval;
+    (``traced``); ``tracepoint`` as ``category/event``, of an eprobe that of its parent, which
+    ``definition`` goes on from; ``period`` in nanoseconds of an interval;
     ``frequency`` in Hz and ``cpu`` (None: all) of a profile. ``span`` is where it was written.
     """
 
@@ -190,6 +195,7 @@ class ProbeSpec:
     glob: bool = False
     traced: bool = False
     tracepoint: str = ""
+    definition: str = ""
     period: int = 0
     frequency: int = 0
     cpu: int | None = None

@@ -10,6 +10,8 @@ from pybpf.target.features import COMM_PADDED, PROBE_READ_KERNEL
 from pybpf.types import Show, Space, Struct, Type, is_string, show_of, size_of, strip
 
 _IN_CONTEXT = (tast.CtxField, tast.Select)
+_Place = tuple[ir.Base, int]
+"""Where something lies: a base and the offset from it."""
 _INLINE = 128
 """Up to this many bytes a copy is made of loads and stores, above by a helper."""
 
@@ -76,18 +78,20 @@ def into(
         case tast.ReadString():
             if clean:
                 state.clear(base, offset, own)
-            address = values.scalar(state, expr.address)
+            address = values.address(state, expr.address)
             _read(state, expr.space, b.address(base, offset), own, address, text=True)
         case tast.Deref() if clean and _has_text(expr.type):
             source = place(state, expr)
             _copy_value(state, expr.type, source, (base, offset), own, clean=True)
         case tast.Deref():
-            address = values.scalar(state, expr.address)
+            address = values.address(state, expr.address)
             if expr.offset:
                 address = b.bin(ir.BinOp.ADD, address, expr.offset)
             _read(state, expr.space, b.address(base, offset), own, address, text=False)
         case tast.DynString():
             _dynamic(state, expr, base, offset, own, clean=clean)
+        case tast.Parts():
+            _parts(state, expr, (base, offset), own, clean=clean)
         case tast.Context() if not is_scalar(expr.type):
             if clean and COMM_PADDED not in state.features:
                 state.clear(base, offset, own)
@@ -124,15 +128,41 @@ def _read(
     """
     b = state.builder
     first = state.read_helper(space, text=text)
+    noted = state.faults.bit is not None
     if space is not None or PROBE_READ_KERNEL not in state.features:
-        b.call_void(first, target, size, address)
+        if noted:
+            state.faults.note(b, b.call(first, target, size, address))
+        else:
+            b.call_void(first, target, size, address)
         return
     result = b.call(first, target, size, address)
     again, done = b.label("user"), b.label("read")
     b.branch(ir.Cmp.SLT, result, 0, again, done)
     b.start(again)
-    b.call_void(state.read_helper(Space.USER, text=text), target, size, address)
+    second = state.read_helper(Space.USER, text=text)
+    if noted:
+        b.copy(b.call(second, target, size, address), result)
+    else:
+        b.call_void(second, target, size, address)
     b.start(done)
+    if noted:
+        state.faults.note(b, result)
+
+
+def _parts(state: Lowering, expr: tast.Parts, target: _Place, size: int, *, clean: bool) -> None:
+    """Write a struct or an array part by part, and zeros between the fields of a struct."""
+    base, offset = target
+    if isinstance(expr.type, Struct):
+        places = [(field.offset, size_of(field.type)) for field in expr.type.fields]
+    else:
+        each = size_of(expr.type.element)
+        places = [(at * each, each) for at in range(expr.type.count)]
+    end = 0
+    for (at, own), part in zip(places, expr.parts, strict=True):
+        state.clear(base, offset + end, at - end)
+        into(state, part, base, offset + at, own, clean=clean)
+        end = at + own
+    state.clear(base, offset + end, size - end)
 
 
 def _dynamic(
@@ -177,10 +207,6 @@ def _copy_entry(
     b.start(missing)
     state.clear(base, offset, size)
     b.start(done)
-
-
-_Place = tuple[ir.Base, int]
-"""Where something lies: a base and the offset from it."""
 
 
 def _copy_value(

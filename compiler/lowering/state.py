@@ -13,6 +13,26 @@ from pybpf.types import Ptr, Space, Type, strip
 WORD = 8
 
 
+@dataclass(slots=True)
+class Faults:
+    """The reads that failed so far, as bits in words of 64; ``bit`` is what the next one sets."""
+
+    bit: int | None = None
+    words: dict[int, ir.VReg] = field(default_factory=dict)
+
+    def note(self, b: Builder, result: ir.VReg) -> None:
+        """Take note of what a read returned, which is negative where it failed."""
+        if self.bit is None:
+            return
+        word, bit = divmod(self.bit, 64)
+        failed = b.bin(ir.BinOp.RSH, result, 63)
+        if bit:
+            failed = b.bin(ir.BinOp.LSH, failed, bit)
+        if word in self.words:
+            failed = b.bin(ir.BinOp.OR, self.words[word], failed)
+        self.words[word] = failed
+
+
 @dataclass(frozen=True, slots=True)
 class Lowering:
     """The state of one probe's lowering."""
@@ -23,6 +43,7 @@ class Lowering:
     byteorder: ByteOrder
     writes: dict[str, int] = field(default_factory=dict)
     """How many operations of the code so far change each map."""
+    faults: Faults = field(default_factory=Faults)
 
     @property
     def ring(self) -> bool:

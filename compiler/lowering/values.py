@@ -6,9 +6,10 @@ from pybpf.compiler import ir, tast
 from pybpf.compiler.builtins.values import VALUES
 from pybpf.compiler.convert import as_int
 from pybpf.compiler.lowering import memory
+from pybpf.compiler.lowering.patterns import matches
 from pybpf.compiler.lowering.state import Lowering, is_steady, pieces
 from pybpf.compiler.lowering.strings import difference, equal
-from pybpf.types import Int, Ptr, Type, size_of, strip
+from pybpf.types import Int, Ptr, Space, Type, size_of, strip
 
 _SIGN = 1 << 63
 
@@ -48,6 +49,8 @@ def scalar(state: Lowering, expr: tast.Expr) -> ir.Operand:
             return signed64(expr.value)
         case tast.Convert():
             return convert(state, scalar(state, expr.operand), expr.operand.type, expr.type)
+        case tast.AddressOf() | tast.Arith() if _is_own(expr):
+            return _number_of(state, expr)
         case tast.Arith():
             return _chain(state, expr)
         case tast.Negate():
@@ -60,8 +63,10 @@ def scalar(state: Lowering, expr: tast.Expr) -> ir.Operand:
             t = as_int(expr.type)
             inverted = b.bin(ir.BinOp.XOR, scalar(state, expr.operand), -1)
             return inverted if t.signed or t.size == 8 else b.extend(inverted, 32, signed=False)
-        case tast.Not() | tast.Compare() | tast.Logical():
+        case tast.Not() | tast.Compare() | tast.Logical() | tast.Sound():
             return _truth(state, expr)
+        case tast.Like():
+            return matches(state, expr)
         case tast.StrCmp():
             return difference(state, expr)
         case tast.Context():
@@ -79,8 +84,40 @@ def scalar(state: Lowering, expr: tast.Expr) -> ir.Operand:
         case tast.Select():
             base, offset = memory.place(state, expr.object)
             return _load(state, base, offset + expr.offset, expr.type)
-        case tast.Text() | tast.ReadString() | tast.DynString():
+        case tast.Text() | tast.ReadString() | tast.DynString() | tast.Parts() | tast.AddressOf():
             raise AssertionError(f"{type(expr).__name__} is no scalar")
+
+
+def address(state: Lowering, expr: tast.Expr) -> ir.Operand:
+    """Return an address for a helper to read at, which may be of the program's own memory."""
+    b = state.builder
+    match expr:
+        case tast.AddressOf():
+            base, offset = memory.place(state, expr.object)
+            return b.copy(b.address(base, offset))
+        case tast.Arith() if _is_own(expr):
+            return b.bin(ir.BinOp.ADD, address(state, expr.left), scalar(state, expr.right))
+        case _:
+            return scalar(state, expr)
+
+
+def _is_own(expr: tast.Expr) -> bool:
+    """Whether the value is an address of the context or the stack, or one that is so far off it."""
+    while isinstance(expr, tast.Arith) and expr.op == "+":
+        expr = expr.left
+    return isinstance(expr, tast.AddressOf)
+
+
+def _number_of(state: Lowering, expr: tast.Expr) -> ir.VReg:
+    """Return an address as a plain number, which the verifier lets one compute with.
+
+    It forgets what a number was where a helper has copied it.
+    """
+    b = state.builder
+    held, plain = ir.SlotRef(b.slot(8)), ir.SlotRef(b.slot(8))
+    b.store(held, 0, 8, address(state, expr))
+    b.call_void(state.read_helper(Space.KERNEL, text=False), plain, 8, held)
+    return b.load(plain, 0, 8)
 
 
 def signed64(value: int) -> int:
@@ -161,7 +198,7 @@ def _truth(state: Lowering, expr: tast.Expr) -> ir.Operand:
             differ = b.bin(ir.BinOp.XOR, scalar(state, left), scalar(state, right))
             result = _is_set(state, differ)
             return b.bin(ir.BinOp.XOR, result, 1) if expr.op == "==" else result
-        case tast.Compare() | tast.Logical() | tast.StrCmp():
+        case tast.Compare() | tast.Logical() | tast.StrCmp() | tast.Sound():
             return _chosen(state, expr)
         case _:
             return (
@@ -208,6 +245,8 @@ def branch(state: Lowering, expr: tast.Expr, then: ir.Label, otherwise: ir.Label
             branch(state, expr.operand, otherwise, then)
         case tast.Logical():
             _logical(state, expr, then, otherwise)
+        case tast.Sound():
+            _sound(state, expr, then, otherwise)
         case tast.StrCmp():
             equal(state, expr, otherwise, then)
         case tast.Compare(op="==", left=tast.StrCmp() as compared, right=tast.Const(value=0)):
@@ -249,6 +288,24 @@ def _logical(state: Lowering, expr: tast.Logical, then: ir.Label, otherwise: ir.
             branch(state, part, then, following)
         b.start(following)
     branch(state, parts[-1], then, otherwise)
+
+
+def _sound(state: Lowering, expr: tast.Sound, then: ir.Label, otherwise: ir.Label) -> None:
+    b, faults = state.builder, state.faults
+    before = faults.bit, dict(faults.words)
+    faults.bit = 0
+    faults.words.clear()
+    holds = b.label("holds")
+    branch(state, expr.operand, holds, otherwise)
+    b.start(holds)
+    failed = faults.words.get(0)
+    faults.bit, words = before
+    faults.words.clear()
+    faults.words.update(words)
+    if failed is None:
+        b.goto(then)
+    else:
+        b.branch(ir.Cmp.EQ, failed, 0, then, otherwise)
 
 
 def _map_value(state: Lowering, expr: tast.MapValue) -> ir.Operand:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pybpf.compiler.providers.eprobe import eprobe
 from pybpf.compiler.providers.kprobe import kprobe, kretprobe
 from pybpf.compiler.providers.timed import interval, profile
 from pybpf.compiler.providers.tracepoint import tracepoint
@@ -48,6 +49,10 @@ PROVIDERS: tuple[ProviderRow, ...] = (
     ProviderRow(
         Provider.TRACEPOINT, ProgType.TRACEPOINT, tracepoint,
         frozenset({"data"}), "a tracepoint of the kernel",
+    ),
+    ProviderRow(
+        Provider.EPROBE, ProgType.TRACEPOINT, eprobe,
+        frozenset({"data"}), "an event probe, by its definition in quotes",
     ),
     ProviderRow(
         Provider.BEGIN, ProgType.RAW_TRACEPOINT, _special(Provider.BEGIN),

@@ -84,7 +84,7 @@ class Attachments:
         Raises KernelError for places that do not exist. A glob's bad places are skipped.
         """
         match probe.provider:
-            case Provider.TRACEPOINT:
+            case Provider.TRACEPOINT | Provider.EPROBE:
                 number = self._target.event_format(probe.tracepoint).id
                 event = syscall.perf_open(_TRACEPOINT, number, cpu=_some_cpu())
                 return _named(probe.tracepoint, self._event(event, prog))

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from pybpf.errors import KernelError, TargetError
 from pybpf.kernel.functions import blacklist
@@ -17,7 +18,11 @@ from pybpf.target.features import ALL
 from pybpf.target.symbols import SymbolTable, hex_numbers, parse_kallsyms
 from pybpf.tracefs.format import EventFormat, parse_format
 
+if TYPE_CHECKING:
+    from pybpf.btf.reader import Btf
+
 _KALLSYMS = "/proc/kallsyms"
+_BTF = "/sys/kernel/btf/vmlinux"
 # The second is read where there is not the first (Linux 6.5).
 _TRACEABLE = ("available_filter_functions_addrs", "available_filter_functions")
 # line: [address ' '] name [' [' module ']'], or a tab in the place of the second blank.
@@ -96,6 +101,31 @@ class LiveTarget:
                 "run as root or with CAP_SYSLOG, and the sysctl kernel.kptr_restrict at most 1"
             )
         return table
+
+    @cached_property
+    def types(self) -> Btf | None:
+        """The kernel's types, without those of modules; None where it does not tell."""
+        from pybpf.btf.reader import Btf
+
+        try:
+            with open(_BTF, "rb") as file:  # noqa: PTH123
+                return Btf(file.read())
+        except OSError:
+            return None
+
+    def symbol_address(self, name: str) -> int:
+        """Return the address of a symbol of code or data; raises TargetError without it."""
+        pattern = re.compile(rf"^([0-9a-f]+) \S {re.escape(name)}(?:\t\[.*)?$", re.MULTILINE)
+        try:
+            with open(_KALLSYMS, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+                found = pattern.search(file.read())
+        except OSError as error:
+            raise TargetError(f"cannot read {_KALLSYMS}: {error.strerror}") from None
+        if found is None:
+            raise TargetError(f"unknown symbol '{name}'")
+        if not int(found[1], 16):
+            raise TargetError(f"the kernel hides the address of '{name}'; run as root")
+        return int(found[1], 16)
 
     @cached_property
     def _event_names(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
     {"event": "printf", "text": TEXT}
     {"event": "print", "values": [VALUE or MAP, ...]}
     {"event": "map", "name": NAME, "entries": [{"key": [VALUE, ...], "value": VALUE}, ...]}
+    {"event": "record", "id": N, "values": [VALUE, ...]}
     {"event": "exit", "code": 0..255}
     {"event": "lost", "records": N}    {"event": "lost", "map": NAME, "updates": N}
 
@@ -28,6 +29,7 @@ from pybpf.rows import (
     MapRow,
     PrintfRow,
     PrintRow,
+    RecordRow,
     Row,
     Stack,
     Value,
@@ -86,6 +88,9 @@ def _object(row: Row, style: Style) -> dict[str, Any]:
             return {"event": "printf", "text": render_printf(pieces, cells, style)}
         case MapRow():
             return {"event": "map", **_map(row, style)}
+        case RecordRow(event=event, cells=cells):
+            values = [_cell(cell, style) for cell in cells]
+            return {"event": "record", "id": event, "values": values}
         case ExitRow(code=code):
             return {"event": "exit", "code": code}
         case LostRow(records=records, map=None):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pybpf.output.printf import render_printf
 from pybpf.output.table import table
 from pybpf.output.values import Style, show
-from pybpf.rows import Cell, ExitRow, LostRow, MapRow, PrintfRow, PrintRow, Row
+from pybpf.rows import Cell, ExitRow, LostRow, MapRow, PrintfRow, PrintRow, RecordRow, Row
 
 if TYPE_CHECKING:
     from pybpf.target.target import Symbols
@@ -21,7 +21,7 @@ def render(row: Row, symbols: Symbols, *, walltime_offset: int = 0, unicode: boo
     """
     style = Style(symbols, walltime_offset, unicode)
     match row:
-        case PrintRow(cells=cells):
+        case PrintRow(cells=cells) | RecordRow(cells=cells):
             return ", ".join([_cell(cell, style) for cell in cells]) + "\n"
         case PrintfRow(format=pieces, cells=cells):
             return render_printf(pieces, cells, style)

@@ -88,6 +88,18 @@ class SnapshotTarget:
         except TargetError as error:
             raise TargetError(f"{name}: {error}") from None
 
+    @property
+    def types(self) -> None:
+        """None: a snapshot holds no types."""
+        return None
+
+    def symbol_address(self, name: str) -> int:
+        """Return the address of a symbol of code; a snapshot holds no others."""
+        found = self.symbols.addresses(name)
+        if not found:
+            raise TargetError(f"unknown symbol '{name}'")
+        return found[0]
+
     def event_names(self) -> Sequence[str]:
         """Return all tracepoints as ``category/event``, sorted; raises TargetError without any."""
         if not self._texts:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pybpf.target.arch import Arch
 from pybpf.tracefs.format import EventFormat
+
+if TYPE_CHECKING:
+    from pybpf.btf.reader import Btf
 
 
 class Symbols(Protocol):
@@ -52,6 +55,13 @@ class Target(Protocol):
     @property
     def symbols(self) -> Symbols:
         """The kernel's symbols."""
+
+    @property
+    def types(self) -> Btf | None:
+        """The kernel's types; None where they are not known."""
+
+    def symbol_address(self, name: str) -> int:
+        """Return the address of a symbol of code or data, ``name``; raises TargetError."""
 
     def event_names(self) -> Sequence[str]:
         """Return all tracepoints as ``category/event``, sorted; raises TargetError without any."""

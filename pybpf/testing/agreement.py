@@ -11,7 +11,18 @@ from errno import EFAULT
 
 from pybpf.compiler import tast
 from pybpf.compiler.pipeline import Options
-from pybpf.rows import Buckets, Cell, ExitRow, LostRow, MapRow, PrintfRow, PrintRow, Stack, Value
+from pybpf.rows import (
+    Buckets,
+    Cell,
+    ExitRow,
+    LostRow,
+    MapRow,
+    PrintfRow,
+    PrintRow,
+    RecordRow,
+    Stack,
+    Value,
+)
 from pybpf.script import (
     CompiledScript,
     ConstArg,
@@ -67,7 +78,7 @@ def simulated(script: CompiledScript, target: Target, events: Sequence[RecordedE
         match row:
             case MapRow(name=name):
                 outcome.maps[name] = _table(row)
-            case PrintRow(cells=cells):
+            case PrintRow(cells=cells) | RecordRow(cells=cells):
                 outcome.lines.append(("print", tuple(_cell(c) for c in cells)))
             case PrintfRow(cells=cells):
                 outcome.lines.append(("printf", tuple(_cell(c) for c in cells)))

@@ -195,6 +195,8 @@ class Evaluator:
                 address, size = self.number(expr.address, facts), size_of(expr.type)
                 found = self._memory(facts, address, size, expr.space, text=True) or b""
                 return found.partition(b"\0")[0][: size - 1].ljust(size, b"\0")
+            case tast.AddressOf() | tast.Parts() | tast.Like() | tast.Sound():
+                raise AssertionError(f"{type(expr).__name__} is made of eprobes, not of scripts")
 
     def _logical(self, expr: tast.Logical, facts: Facts) -> int:
         left = bool(self.number(expr.left, facts))

@@ -36,7 +36,7 @@ def build_context(probe: ProbeSpec, event: RecordedEvent, target: Target) -> byt
     match probe.provider:
         case Provider.BEGIN | Provider.END:
             return b""
-        case Provider.TRACEPOINT:
+        case Provider.TRACEPOINT | Provider.EPROBE:
             return _record(target.event_format(probe.tracepoint), event, byteorder)
         case Provider.KPROBE | Provider.KRETPROBE:
             return _registers(event, target)

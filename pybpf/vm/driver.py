@@ -193,6 +193,10 @@ class _Maps:
         return range(self._cpus)
 
 
+_PARENT = Provider.TRACEPOINT
+"""What is recorded where an eprobe fires."""
+
+
 def _place(spec: str) -> str:
     """Return what stands behind the colon of a probe's specification."""
     return spec.partition(":")[2]
@@ -201,12 +205,12 @@ def _place(spec: str) -> str:
 def _matches(probe: ProbeSpec, name: str) -> bool:
     """Return whether a probe fires at a recorded event's ``probe``."""
     provider, _, place = name.partition(":")
-    if provider != probe.provider:
+    if provider != (_PARENT if probe.provider is Provider.EPROBE else probe.provider):
         return False
     match probe.provider:
         case Provider.BEGIN | Provider.END:
             return True
-        case Provider.TRACEPOINT:
+        case Provider.TRACEPOINT | Provider.EPROBE:
             return place == probe.tracepoint
         case Provider.KPROBE | Provider.KRETPROBE:
             return KernelFunction(*split_place(place)) in probe.functions

@@ -29,8 +29,10 @@ from pybpf.suggest import did_you_mean
 Datum = int | bytes | tuple["Datum", ...]
 """The value of a field of a tracepoint: an integer, text (or an integer in it), or elements."""
 
-# A run fires BEGIN and END by itself.
-_PROVIDERS = tuple(p.value for p in Provider if p not in {Provider.BEGIN, Provider.END})
+# A run fires BEGIN and END by itself, and eprobes with their parents.
+_PROVIDERS = tuple(
+    p.value for p in Provider if p not in {Provider.BEGIN, Provider.END, Provider.EPROBE}
+)
 _U64 = (1 << 64) - 1
 _U32 = (1 << 32) - 1
 _SIGNED = -(1 << 63)

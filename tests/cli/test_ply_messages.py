@@ -29,7 +29,7 @@ def row(name, script, mark, message, *hints):
 
 EVENTS = "`pybpf list 'tracepoint:*'` shows all there are"
 FUNCTIONS = "`pybpf list 'kprobe:*'` shows all there are"
-PROVIDERS = "there are kprobe, kretprobe, tracepoint, BEGIN, END, interval, profile"
+PROVIDERS = "there are kprobe, kretprobe, tracepoint, eprobe, BEGIN, END, interval, profile"
 UNITS = "a whole number and a unit: m, s, ms, us or ns, as in interval:500ms"
 BLANKS = "a probe specification holds no blanks: interval:10ms"
 ESCAPES = r"the escapes are \n \r \t \a \b \f \v \\ \" \' \0 \ooo \xHH"

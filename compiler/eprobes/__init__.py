@@ -1,0 +1,1 @@
+"""Event probes as programs on their parents: a definition in, typed expressions out."""
