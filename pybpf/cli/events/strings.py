@@ -10,6 +10,7 @@ import argparse
 import re
 
 from pybpf.cli import UsageError
+from pybpf.cli.events.programs import chosen, declare_backend, run_strings
 
 _CALL = re.compile(r"(?:syscalls[/.])?(?:sys_enter_)?(\w+)", re.ASCII)
 
@@ -22,10 +23,21 @@ def declare(parser: argparse.ArgumentParser) -> None:
     add("call", metavar="SYSCALL", help="such as openat")
     add("fields", nargs="+", metavar="FIELD", help="arguments of it, such as filename")
     declare_run(parser)
+    declare_backend(parser)
 
 
 def main(options: argparse.Namespace) -> int:
     """Record and print."""
+    if options.call.startswith("raw_syscalls"):
+        return run_strings(options.call, options.fields, options)
+    return chosen(
+        options,
+        lambda: _by_tracefs(options),
+        lambda: run_strings(options.call, options.fields, options),
+    )
+
+
+def _by_tracefs(options: argparse.Namespace) -> int:
     from pybpf.cli.events.tracing import run
     from pybpf.kernel.ftrace.trace import query_lines
 

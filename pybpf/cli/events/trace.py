@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 
 from pybpf.cli import UsageError, inputs
+from pybpf.cli.events.programs import chosen, declare_backend, run_eprobes
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +23,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("-f", "--file", metavar="FILE", help="a file with more of them, one a line")
     declare_run(parser)
+    declare_backend(parser)
 
 
 def main(options: argparse.Namespace) -> int:
@@ -37,4 +39,4 @@ def main(options: argparse.Namespace) -> int:
         raise UsageError(
             "nothing to trace\n  hint: such as `pybpf events trace sched/sched_switch`"
         )
-    return run(lines, options)
+    return chosen(options, lambda: run(lines, options), lambda: run_eprobes(lines, options))

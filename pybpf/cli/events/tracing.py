@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pybpf.kernel.ftrace.trace import Trace
     from pybpf.kernel.tracefs import Tree
 
+_COMM = 15
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -172,7 +173,7 @@ class _Text:
 def _comm(pid: int) -> bytes:
     try:
         with open(f"/proc/{pid}/comm", "rb") as file:  # noqa: PTH123 - pathlib loads slowly
-            return file.read().rstrip(b"\n")
+            return file.read().rstrip(b"\n")[:_COMM]  # of a kworker it says more
     except OSError:
         return b"<...>"
 

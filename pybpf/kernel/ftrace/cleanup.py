@@ -59,9 +59,10 @@ def cleanup(tree: Tree) -> tuple[list[str], list[KernelError]]:
                 left.clear()
                 remove_instance(left)
             except KernelError as error:
-                failures.append(error)
-            else:
-                gone.append(f"instances/{one.name}")
+                if one.name in instances(tree):
+                    failures.append(error)
+                    continue
+            gone.append(f"instances/{one.name}")
     events, errors = remove_all(tree, [one.name for one in dead if one.line])
     return gone + events, failures + errors
 

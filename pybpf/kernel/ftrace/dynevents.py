@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 
 from pybpf.dataclass import dataclass, replace
@@ -195,15 +195,19 @@ def remove(tree: Tree, name: str) -> None:
         raise KernelError(number, f"cannot remove the event {name}", hints=hints) from None
 
 
-def users(tree: Tree, name: str) -> Iterator[str]:
-    """Yield what keeps the event ``group/event`` from being removed, as far as it can be seen."""
+def users(tree: Tree, name: str, *, but: Container[str] = ()) -> Iterator[str]:
+    """Yield what keeps the event ``group/event`` from being removed, as far as it can be seen.
+
+    ``but`` are events that will be gone by then.
+    """
     for where in enabled_in(tree, name):
         yield f"it is enabled in {f'instance {where}' if where else 'the top instance'}"
     dotted = name.replace("/", ".", 1)
     for line in listed(tree):
         words = line.split()
-        if words[0].startswith("e") and words[1:2] == [dotted]:
-            yield f"{words[0].partition(':')[2]} is attached to it"
+        other = words[0].partition(":")[2]
+        if words[0].startswith("e") and words[1:2] == [dotted] and other not in but:
+            yield f"{other} is attached to it"
     for where in ("", *instances(tree)):
         folder = Instance(tree, where).folder
         with suppress(FileNotFoundError):

@@ -7,6 +7,7 @@ read back: the kernel accepts some of what it does not do.
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -21,6 +22,7 @@ from pybpf.tracefs.triggers.explain import explain_trigger, trigger_error
 from pybpf.tracefs.triggers.judge import judge_trigger
 
 INSTANCES = "instances"
+_ENTRIES = re.compile(r"^entries: (\d+)", re.MULTILINE)
 
 
 class Instance:
@@ -151,6 +153,12 @@ class Instance:
             raise KernelError(number, f"cannot remove a trigger of {event}", hints=hints) from None
         if len(self._triggers(path)) > count:
             raise KernelError(errno.EIO, f"a trigger of {event} is still there: {text}")
+
+    def waiting(self) -> int:
+        """Return how many records wait in the buffers of all CPUs."""
+        folder = f"{self.folder}per_cpu"
+        texts = (self.read(f"per_cpu/{cpu}/stats") for cpu in self.tree.names(folder))
+        return sum(int(match[1]) for text in texts if (match := _ENTRIES.search(text)))
 
     def clear(self) -> None:
         """Stop all that is recorded, and remove all triggers: those first that refer to others."""

@@ -2,9 +2,11 @@
 
 import gzip
 import json
+import os
 import re
 import shlex
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -239,3 +241,42 @@ def test_what_cannot_be_done(pybpf, arguments, message):
     said = pybpf("events", *arguments)
     assert said.status == 1
     assert message in said.err
+
+
+@pytest.mark.usefixtures("_tracing")
+def test_events_are_added_and_removed(pybpf):
+    group = f"test_{os.getpid()}"
+    lines = [f"p:{group}/{name} /bin/cat:0x1000" for name in ("one", "two")]
+    assert pybpf("events", "add", *lines, "p:x/y nowhere").status == 1
+    assert group not in pybpf("events", "list").out
+    assert pybpf("events", "add", *lines).out.count(f"p:{group}/") == 2
+    try:
+        with ExitStack() as stack:
+            tree = stack.enter_context(open_tracefs())
+            made = stack.enter_context(instance(tree, str(new_owner())))
+            stack.enter_context(made.enabled(f"{group}/two"))
+            said = pybpf("events", "rm", f"{group}/one", f"{group}/two")
+            assert said.status == 1
+            assert f"hint: it is enabled in instance {made.name}" in said.err
+            listed = pybpf("events", "list", "--json").out.splitlines()
+            rows = {row["name"]: row for row in map(json.loads, listed)}
+            assert rows[f"{group}/one"]["enabled"] == []
+            assert rows[f"{group}/two"]["enabled"] == [made.name]
+            assert rows[made.name] | {"definition": 0} == {
+                    "name": made.name, "definition": 0, "owner": os.getpid(), "alive": True,
+                    "enabled": [],
+                }  # fmt: skip
+    finally:
+        said = pybpf("events", "rm", f"{group}/one", f"{group}/two")
+    assert (said.status, said.out) == (0, "")
+    assert group not in pybpf("events", "list").out
+
+
+def test_who_may_not_trace_is_told(start):
+    if os.geteuid():
+        pytest.skip("only root can be somebody else")
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    said = start("events", "list", before=nobody).end()
+    assert (said.status, said.out) == (1, "")
+    assert re.match(r"error: (cannot read|tracefs is not mounted)", said.err)
+    assert "hint: run as root" in said.err
