@@ -14,7 +14,7 @@ from pybpf.errors import DynEventError
 
 if TYPE_CHECKING:
     from pybpf.errors import Diagnostic
-    from pybpf.tracefs.dynevents.world import World
+    from pybpf.tracefs.dynevents.world import FileKind, World
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -83,7 +83,7 @@ def _world(options: argparse.Namespace, texts: list[str], stack: ExitStack) -> W
     if options.target is None:
         from pybpf.tracefs.dynevents.profiles import profile
 
-        world = profile(options.kernel or "7.3")
+        world = replace(profile(options.kernel or "7.3"), files=_file_kind)
     elif options.kernel is not None:
         raise UsageError("--kernel and --target both say which kernel is meant")
     else:
@@ -93,6 +93,13 @@ def _world(options: argparse.Namespace, texts: list[str], stack: ExitStack) -> W
 
         world = replace(world, formats=read_formats(unpacked(options.formats)))
     return world
+
+
+def _file_kind(path: str) -> FileKind:
+    """Return what a path leads to: most likely what it does here; from another folder, a file."""
+    from pybpf.kernel.ftrace.world import file_kind
+
+    return file_kind(path) if path.startswith("/") else "regular"
 
 
 def _of_snapshot(file: str) -> World:
@@ -146,7 +153,8 @@ def _dynevent(text: str, world: World) -> _Answer:
     from pybpf.tracefs.dynevents.judge import judge
     from pybpf.tracefs.dynevents.pitfalls import warnings
 
-    verdict = judge(text, world)
+    # What is meant is what `echo` writes: the newline counts where a line may be no longer.
+    verdict = judge(f"{text}\n", world)
     error = None if verdict.accepted else explain(text, verdict, world)
     found = warnings(text, verdict, world) if error is None else ()
     answer = _answer(text, verdict, found)

@@ -109,6 +109,19 @@ def test_lines_are_judged_alone_or_together(pybpf, formats, tmp_path):
     )
 
 
+def test_a_line_is_judged_with_its_end(pybpf):
+    longest = "#".ljust(4094, "x")
+    assert pybpf("events", "check", longest).status == 0
+    assert pybpf("events", "check", f"{longest}x").status == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "status"), [("/bin/cat", 0), ("/bin", 1), ("/nonexistent", 1), ("nonexistent", 0)]
+)
+def test_a_path_is_what_it_is_here(pybpf, path, status):
+    assert pybpf("events", "check", f"p:u/x {path}:0x1000").status == status
+
+
 def test_filters_and_triggers_are_checked(pybpf, formats):
     options = ["--formats", formats, "--event", "sched/wake"]
     good = pybpf("events", "check", "--kind", "filter", *options, "pid == 1")
