@@ -44,6 +44,18 @@ def test_a_live_run_loads_nothing_heavy(command):
     assert not {m for m in loaded if m.startswith(("pybpf.vm", "pybpf.isa.assembler"))}
 
 
+def test_a_check_of_events_loads_no_kernel():
+    loaded = modules("events", "check", "--together", "s:syn u64 x", "e:t/x synthetic.syn y=$x")
+    assert "pybpf.tracefs.dynevents.judge" in loaded
+    assert not {m for m in loaded if m.startswith(("pybpf.kernel", "pybpf.compiler", "pybpf.vm"))}
+    assert not loaded & HEAVY
+
+
+def test_help_on_events_loads_none_of_them():
+    loaded = modules("events", "-h")
+    assert not {m for m in loaded if m.startswith(("pybpf.tracefs", "pybpf.kernel"))}
+
+
 def test_a_dry_run_loads_no_kernel():
     target = ROOT / "tests" / "data" / "targets" / "6.12.tar.gz"
     loaded = modules("run", "-e", "--target", str(target), "BEGIN { exit(0); }")
