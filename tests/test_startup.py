@@ -48,7 +48,7 @@ def test_a_check_of_events_loads_no_kernel():
     loaded = modules("events", "check", "--together", "s:syn u64 x", "e:t/x synthetic.syn y=$x")
     assert "pybpf.tracefs.dynevents.judge" in loaded
     assert not {m for m in loaded if m.startswith(("pybpf.kernel", "pybpf.compiler", "pybpf.vm"))}
-    assert not loaded & HEAVY
+    assert loaded & HEAVY <= {"pathlib"}  # which finds the data of known kernels
 
 
 def test_help_on_events_loads_none_of_them():
