@@ -34,7 +34,8 @@ class How(TypedDict, total=False):
 
     ``pids`` limits the trace to processes and what they start; a command is one of them, unless
     ``everything`` is to be traced. ``strict`` ends the run when a record is lost; ``catch_signals``
-    makes signals end it. ``symbols`` name addresses.
+    makes signals end it. ``symbols`` name addresses, ``options`` say how much room there is;
+    ``before_wait`` is called whenever there is nothing to do for now.
     """
 
     command: str | None
@@ -43,6 +44,8 @@ class How(TypedDict, total=False):
     strict: bool
     catch_signals: bool
     symbols: Symbols | None
+    options: Options | None
+    before_wait: Callable[[], object] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,6 @@ def trace_eprobes(
     definitions: Sequence[str | Eprobe],
     *,
     string_size: int = STRING_SIZE,
-    options: Options | None = None,
     **how: Unpack[How],
 ) -> EprobeTrace:
     """Return a context manager that records what eprobes of these definitions would.
@@ -73,11 +75,12 @@ def trace_eprobes(
     and CAP_PERFMON, and the right to read tracefs. Raises DynEventError for a definition that is
     faulty and TargetError for what this kernel lacks.
     """
+    options = how.get("options")
 
     def compiled(target: LiveTarget, pids: Sequence[int]) -> CompiledEprobes:
         return compile_eprobes(definitions, target, options, string_size=string_size, pids=pids)
 
-    return EprobeTrace(compiled, options=options, **how)
+    return EprobeTrace(compiled, **how)
 
 
 def trace_strings(
@@ -85,7 +88,6 @@ def trace_strings(
     fields: Sequence[str],
     *,
     string_size: int = STRING_SIZE,
-    options: Options | None = None,
     **how: Unpack[How],
 ) -> EprobeTrace:
     """Return a context manager that records strings given to a system call, and what it returned.
@@ -93,11 +95,12 @@ def trace_strings(
     They are read when the call returns, when they are in memory: see ``compile_strings``, whose
     errors it raises.
     """
+    options = how.get("options")
 
     def compiled(target: LiveTarget, pids: Sequence[int]) -> CompiledEprobes:
         return compile_strings(call, fields, target, options, string_size=string_size, pids=pids)
 
-    return EprobeTrace(compiled, options=options, **how)
+    return EprobeTrace(compiled, **how)
 
 
 class EprobeTrace:
@@ -118,11 +121,13 @@ class EprobeTrace:
         strict: bool = False,
         catch_signals: bool = False,
         symbols: Symbols | None = None,
+        before_wait: Callable[[], object] | None = None,
     ) -> None:
         self._target = LiveTarget()
         self._options = options or Options()
         self._strict = strict
         self._catch_signals = catch_signals
+        self._before_wait = before_wait
         self._child: Child | None = None
         with ExitStack() as stack:
             chosen = [*pids]
@@ -153,6 +158,7 @@ class EprobeTrace:
                     strict=self._strict,
                     catch_signals=self._catch_signals,
                     buffer_size=self._options.buffer_size,
+                    before_wait=self._before_wait,
                 )
             )
             self._stack = stack.pop_all()
@@ -175,6 +181,15 @@ class EprobeTrace:
     def lost(self) -> int:
         """How many records were lost so far for want of room."""
         return sum(row.records for row in self._session.lost_rows() if row.map is None)
+
+    @property
+    def skipped(self) -> int:
+        """How many hits came while another program ran on that CPU, so that the kernel ran none.
+
+        Since Linux 6.13 a thread can lose its CPU in the middle of a program on a system call; what
+        others call there meanwhile is skipped.
+        """
+        return self._session.recursion_misses()
 
     def records(self, timeout: float | None = None) -> Iterator[EprobeRecord]:
         """Yield records as they come: for ``timeout`` seconds, or (None) until the command ends."""

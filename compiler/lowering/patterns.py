@@ -1,7 +1,8 @@
 """Lower a match with a pattern: all states of the pattern at once, as the bits of a register.
 
 State n is reached once n of the pattern's characters are matched; a star keeps a state alive. There
-are no branches, so that the verifier has one way to follow, however long the text.
+are no branches, so that the verifier has one way to follow, however long the text. Nor is there a
+mask of all ones or none: since Linux 6.18 the verifier follows both where one meets an AND.
 """
 
 from __future__ import annotations
@@ -93,16 +94,16 @@ def matches(state: Lowering, node: tast.Like) -> ir.VReg:
     size = size_of(node.text.type)
     stays = sum(1 << star for star in pattern.stars)
     last = 1 << len(pattern.characters)
-    # ``alive`` is all ones as long as the text goes on.
-    states, accepted, alive = b.copy(1), b.copy(0), b.copy(-1)
+    # ``alive`` is 1 as long as the text goes on.
+    states, accepted, alive = b.copy(1), b.copy(0), b.copy(1)
     for at in range(size):
         character = b.load(base, offset + at, 1)
         ended = _is(b, character, 0)
-        accepted = _or(b, accepted, _and(b, states, _and(b, ended, alive)))
-        alive = _and(b, alive, b.bin(ir.BinOp.XOR, ended, -1))
+        accepted = _or(b, accepted, _times(b, states, _and(b, ended, alive)))
+        alive = _and(b, alive, b.bin(ir.BinOp.XOR, ended, 1))
         passed = b.bin(ir.BinOp.LSH, _and(b, states, _matching(b, character, pattern)), 1)
         states = _or(b, passed, _and(b, states, stays)) if stays else passed
-    accepted = _or(b, accepted, _and(b, states, alive))
+    accepted = _or(b, accepted, _times(b, states, alive))
     shifted = b.bin(ir.BinOp.RSH, accepted, last.bit_length() - 1)
     return _and(b, shifted, 1)
 
@@ -115,20 +116,24 @@ def _or(b: Builder, left: ir.VReg, right: ir.Operand) -> ir.VReg:
     return b.bin(ir.BinOp.OR, left, right)
 
 
+def _times(b: Builder, left: ir.VReg, right: ir.Operand) -> ir.VReg:
+    return b.bin(ir.BinOp.MUL, left, right)
+
+
 def _is(b: Builder, character: ir.VReg, value: int) -> ir.VReg:
-    """Return all ones where a character has a value, else 0."""
+    """Return 1 where a character has a value, else 0."""
     differs = b.bin(ir.BinOp.XOR, character, value) if value else character
-    return b.bin(ir.BinOp.ARSH, b.bin(ir.BinOp.SUB, differs, 1), 63)
+    return b.bin(ir.BinOp.RSH, b.bin(ir.BinOp.SUB, differs, 1), 63)
 
 
 def _within(b: Builder, character: ir.VReg, low: int, high: int) -> ir.VReg:
-    """Return all ones where a character is in a range, else 0."""
+    """Return 1 where a character is in a range, else 0."""
     if low == high:
         return _is(b, character, low)
     below = b.bin(ir.BinOp.SUB, character, low)
     above = b.bin(ir.BinOp.SUB, b.copy(high), character)
-    outside = b.bin(ir.BinOp.ARSH, _or(b, below, above), 63)
-    return b.bin(ir.BinOp.XOR, outside, -1)
+    outside = b.bin(ir.BinOp.RSH, _or(b, below, above), 63)
+    return b.bin(ir.BinOp.XOR, outside, 1)
 
 
 def _matching(b: Builder, character: ir.VReg, pattern: Pattern) -> ir.VReg:
@@ -142,6 +147,6 @@ def _matching(b: Builder, character: ir.VReg, pattern: Pattern) -> ir.VReg:
         for low, high in one.ranges:
             inside = _or(b, inside, _within(b, character, low, high))
         if one.negated:
-            inside = b.bin(ir.BinOp.XOR, inside, -1)
-        result = _or(b, result, _and(b, inside, bits))
+            inside = b.bin(ir.BinOp.XOR, inside, 1)
+        result = _or(b, result, _times(b, inside, bits))
     return result
