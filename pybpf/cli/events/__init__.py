@@ -6,6 +6,8 @@ COMMANDS = {
     "query": "answer a query in SQL about one event or two",
     "hist": "count the hits of an event by key",
     "strings": "print what strings a system call was given",
+    "explain": "print plain commands that do what trace does",
+    "filter": "show or set the filter of an event",
     "add": "make dynamic events that stay",
     "list": "list the dynamic events there are, and whose they are",
     "rm": "remove dynamic events",

@@ -11,12 +11,12 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from pybpf.errors import KernelError
+from pybpf.errors import Diagnostic, KernelError
 from pybpf.kernel.ftrace.errorlog import added, read_log
 from pybpf.kernel.tracefs import Tree
 from pybpf.tracefs.dynevents.log import LogEntry
 from pybpf.tracefs.dynevents.world import World
-from pybpf.tracefs.filters.explain import explain_filter
+from pybpf.tracefs.filters.explain import explain_filter, filter_warnings
 from pybpf.tracefs.filters.judge import NONE, FilterVerdict, judge_filter
 from pybpf.tracefs.triggers.explain import explain_trigger, trigger_error
 from pybpf.tracefs.triggers.judge import judge_trigger
@@ -104,19 +104,30 @@ class Instance:
         """
         path = f"events/{event}/filter"
         before = self.read(path)
+        self.set_filter(event, text, world)
+        try:
+            yield
+        finally:
+            self.write(path, _again(before))
+
+    def set_filter(self, event: str, text: str, world: World) -> tuple[Diagnostic, ...]:
+        """Set a filter, or leave the one there is; return what it does not do, though it looks so.
+
+        Raises DynEventError, KernelError.
+        """
+        path = f"events/{event}/filter"
+        before = self.read(path)
         verdict = judge_filter(text, event, world)
         if not verdict.accepted:
             raise explain_filter(text, verdict, event, world)
         number, entries = self.attempt(path, text)
-        try:
-            if number:
-                shown = FilterVerdict(number, entries, before, None, ())
-                raise explain_filter(text, shown, event, world)
-            if self.read(path) != verdict.file:
-                raise KernelError(errno.EIO, f"the filter of {event} is not what was set")
-            yield
-        finally:
-            self.write(path, "0" if before == NONE or "parse_error:" in before else before.strip())
+        if not number and self.read(path) == verdict.file:
+            return filter_warnings(text, verdict, event, world)
+        self.write(path, _again(before))
+        if number:
+            refused = FilterVerdict(number, entries, before, None, ())
+            raise explain_filter(text, refused, event, world)
+        raise KernelError(errno.EIO, f"the filter of {event} is not what was set")
 
     @contextmanager
     def triggered(self, event: str, text: str, world: World) -> Iterator[World]:
@@ -184,6 +195,11 @@ class Instance:
         with suppress(KernelError):
             self.write(path, f"!{line}")
         return len(self._triggers(path)) < count
+
+
+def _again(before: str) -> str:
+    """Return what to write to a ``filter`` file to have it read ``before``."""
+    return "0" if before == NONE or "parse_error:" in before else before.strip()
 
 
 def _chosen(text: str) -> str:

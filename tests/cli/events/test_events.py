@@ -16,7 +16,8 @@ from pybpf.kernel.ftrace.instance import instance
 from pybpf.kernel.ftrace.owner import new_owner
 from pybpf.kernel.tracefs import open_tracefs
 
-DOCS = (Path(__file__).parents[3] / "docs/events.md").read_text()
+ROOT = Path(__file__).parents[3]
+DOCS = (ROOT / "docs/events.md").read_text()
 FORMAT = """\
 FILE sched/wake/format
 name: wake
@@ -293,3 +294,47 @@ def test_who_may_not_trace_is_told(start):
     assert (said.status, said.out) == (1, "")
     assert re.match(r"error: (cannot read|tracefs is not mounted)", said.err)
     assert "hint: run as root" in said.err
+
+
+@pytest.mark.usefixtures("_tracing")
+def test_a_plan_is_explained(pybpf):
+    said = pybpf(
+        "events", "explain", "p:t/one /bin/cat:0x1000 a=%ax:u32", "t/one if a == 1",
+        "sched/sched_switch", "sched/sched_switch stacktrace:3 if prev_pid == 1",
+    )  # fmt: skip
+    assert (said.status, said.err) == (0, "")
+    assert said.out.replace("/sys/kernel/tracing", "T") == (
+        "echo 'p:t/one /bin/cat:0x1000 a=%ax:u32' >> T/dynamic_events\n"
+        "echo 'a == 1' >> T/events/t/one/filter\n"
+        "echo 'stacktrace:3 if prev_pid == 1' >> T/events/sched/sched_switch/trigger\n"
+        "echo 1 >> T/events/t/one/enable\n"
+        "echo 1 >> T/events/sched/sched_switch/enable\n"
+        "# and to take it away again:\n"
+        "echo 0 >> T/events/sched/sched_switch/enable\n"
+        "echo 0 >> T/events/t/one/enable\n"
+        "echo '!stacktrace:3 if prev_pid == 1' >> T/events/sched/sched_switch/trigger\n"
+        "echo 0 >> T/events/t/one/filter\n"
+        "echo -:t/one >> T/dynamic_events\n"
+    )
+
+
+@pytest.mark.usefixtures("_tracing")
+def test_a_filter_is_set_or_stays(pybpf):
+    with open_tracefs() as tree, instance(tree, str(new_owner())) as made:
+        of = ("events", "filter", "--instance", made.name, "sched.sched_switch")
+        assert pybpf(*of).out == "none\n"
+        assert pybpf(*of, "prev_pid == 1").status == 0
+        refused = pybpf(*of, "prev_pit == 1")
+        assert refused.status == 1
+        assert "did you mean prev_pid?" in refused.err
+        assert pybpf(*of).out == "prev_pid == 1\n"
+        assert pybpf(*of, "0").status == 0
+        assert pybpf(*of).out == "none\n"
+
+
+def test_a_snapshot_says_which_kernel_is_meant(pybpf):
+    target = ROOT / "tests/data/targets/6.12.tar.gz"
+    said = pybpf("events", "check", "--target", target, "e:t/x sched.sched_switch a=$prev_pid")
+    assert (said.status, said.err) == (0, "")
+    said = pybpf("events", "check", "--target", target, "e:t/x sched.sched_switch a=$prev_pit")
+    assert "hint: did you mean $prev_pid?" in said.err

@@ -1,0 +1,58 @@
+"""Print commands for a shell that do what `trace` would do, and undo it in the right order."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pybpf.kernel.ftrace.trace import Checked
+
+_ROOT = "/sys/kernel/tracing"
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("lines", nargs="+", metavar="DEF-or-EVENT", help="as for `trace`")
+    parser.add_argument("--filter", metavar="EXPR", help="as for `trace`")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print the commands, and what the kernel accepts of them but does not do."""
+    from pybpf.cli.events.tracing import warn
+    from pybpf.kernel.ftrace.trace import check_plan
+    from pybpf.kernel.ftrace.world import live_world
+    from pybpf.kernel.tracefs import open_tracefs
+    from pybpf.tracefs.plan import parse_step
+
+    with open_tracefs() as tree:
+        steps = [parse_step(line) for line in options.lines]
+        checked = check_plan(steps, live_world(tree, options.lines), options.filter)
+    done, undone = zip(*_commands(checked), strict=True)
+    print(*done, "# and to take it away again:", *reversed(undone), sep="\n")
+    warn(checked.warnings)
+    return 0
+
+
+def _commands(checked: Checked) -> Iterator[tuple[str, str]]:
+    """Yield what to do and what undoes it, in the order of doing."""
+    for one in checked.definitions:
+        yield _write(one.text, "dynamic_events"), _write(f"-:{one.event.name}", "dynamic_events")
+    for event, text in checked.recorded.items():
+        if text is not None:
+            path = f"events/{event}/filter"
+            yield _write(text, path), _write("0", path)
+    for step in checked.triggers:
+        path = f"events/{step.event}/trigger"
+        yield _write(step.text, path), _write(f"!{step.text}", path)
+    for event in checked.recorded:
+        path = f"events/{event}/enable"
+        yield _write("1", path), _write("0", path)
+
+
+def _write(text: str, path: str) -> str:
+    # Truncating some of these files would remove what others set: always append.
+    return f"echo {shlex.quote(text)} >> {_ROOT}/{path}"
