@@ -71,9 +71,10 @@ class Instance:
             self.write(path, before, truncate=True)
 
     @contextmanager
-    def enabled(self, event: str) -> Iterator[None]:
+    def enabled(self, event: str, shown: str = "") -> Iterator[None]:
         """Record an event ``group/event``; afterwards only if it was recorded before.
 
+        ``shown`` is what messages call it.
         An eprobe that is enabled in two instances records in one, and goes on when that is
         disabled: raises KernelError (EBUSY) where it is enabled elsewhere.
         """
@@ -83,14 +84,19 @@ class Instance:
         if others and _is_eprobe(self.tree, event):
             where = ", ".join(f"instance {i}" if i else "the top instance" for i in others)
             hint = f"an eprobe records in one instance at a time; it is enabled in {where}"
-            raise KernelError(errno.EBUSY, f"cannot enable {event}", hints=(hint,))
+            raise KernelError(errno.EBUSY, f"cannot enable {shown or event}", hints=(hint,))
         if before.startswith("1"):
             yield
             return
-        self.write(path, "1")
+        try:
+            self.write(path, "1")
+        except KernelError as error:
+            # What is wrong with a place in a program is found out when it is used.
+            number, hints = error.errno or errno.EIO, ("the kernel's log may say why: dmesg",)
+            raise KernelError(number, f"cannot enable {shown or event}", hints=hints) from None
         try:
             if not self.read(path).startswith("1"):
-                raise KernelError(errno.EIO, f"{event} does not stay enabled")
+                raise KernelError(errno.EIO, f"{shown or event} does not stay enabled")
             yield
         finally:
             self.write(path, "0")

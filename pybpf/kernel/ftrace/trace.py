@@ -187,7 +187,7 @@ def trace(
             known.add(format_, f"({parent.replace('/', '.', 1)})" if parent else "")
         stream = stack.enter_context(Stream(made, known))
         for event in checked.recorded:
-            stack.enter_context(made.enabled(own.names.get(event, event)))
+            stack.enter_context(made.enabled(own.names.get(event, event), event))
         hists = {
             step.event: f"events/{own.names.get(step.event, step.event)}/hist"
             for step in checked.triggers

@@ -81,6 +81,15 @@ def test_a_definition_a_filter_and_its_text(tree, libc, place):
         assert t.stream.formats.text(raw).endswith(" n=7")
 
 
+def test_an_event_that_cannot_be_enabled(tree):
+    with pytest.raises(KernelError) as caught, trace("p:t/x /bin/cat:0x99999999", tree=tree):
+        pass
+    assert str(caught.value) == (
+        "cannot enable t/x: Invalid argument (errno 22)\n"
+        "  hint: the kernel's log may say why: dmesg"
+    )
+
+
 def test_asyncio(tree, libc):
     async def read(stream):
         found = []
