@@ -56,8 +56,14 @@ def run(lines: Sequence[str], options: argparse.Namespace) -> int:
         if child is not None and not options.all:
             pids.append(child.pid)
         room = None if options.buffer is None else max(1, options.buffer >> 10)
+        # What we do to read and print would be recorded, read, printed and so on.
         with trace(
-            lines, condition=options.filter, pids=pids, buffer_kb=room, tree=tree
+            lines,
+            condition=options.filter,
+            pids=pids,
+            without=[os.getpid()],
+            buffer_kb=room,
+            tree=tree,
         ) as tracing:
             if not options.quiet:
                 warn(tracing.warnings)

@@ -150,13 +150,15 @@ def trace(
     *,
     condition: str | None = None,
     pids: Iterable[int] = (),
+    without: Iterable[int] = (),
     buffer_kb: int | None = None,
     tree: Tree | None = None,
 ) -> Iterator[Trace]:
     """Make, set and record what lines of a plan say, for the time of a block.
 
     Those events are recorded that lines name, and those defined that no other line uses.
-    ``condition`` filters them, ``pids`` are the only processes, with those they start, if any.
+    ``condition`` filters them, ``pids`` are the only processes, with those they start, if any;
+    ``without`` are processes that are left out (Linux 5.7).
     ``buffer_kb`` is the room of each CPU. Nothing is left half made, and nothing remains, but after
     a SIGKILL: then `cleanup` finds it. Raises DynEventError, TargetError, KernelError.
     """
@@ -176,7 +178,7 @@ def trace(
             made.write("buffer_size_kb", str(buffer_kb), truncate=True)
         formats = _define(own, found, world, stack)
         _set(own, made, stack)
-        _only(made, tuple(pids))
+        _only(made, tuple(pids), tuple(without))
         for event in checked.recorded:
             if event not in own.names:
                 formats[event] = _format(found, event)
@@ -244,11 +246,13 @@ def _set(own: _Own, made: Instance, stack: ExitStack) -> None:
         world = stack.enter_context(made.triggered(event, own.trigger(step), world))
 
 
-def _only(made: Instance, pids: tuple[int, ...]) -> None:
-    """Record processes, and those that they start, and no others."""
+def _only(made: Instance, pids: tuple[int, ...], without: tuple[int, ...]) -> None:
+    """Record processes, and those that they start, and no others; leave processes out."""
     if pids:
         made.write("options/event-fork", "1")
         made.write("set_event_pid", " ".join(map(str, pids)))
+    elif without and made.tree.exists(f"{made.folder}set_event_notrace_pid"):
+        made.write("set_event_notrace_pid", " ".join(map(str, without)))
 
 
 def _format(tree: Tree, event: str) -> EventFormat:

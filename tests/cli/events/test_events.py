@@ -213,6 +213,17 @@ def test_a_trace_ends_by_a_signal_and_leaves_nothing(pybpf, start, number):
 
 
 @pytest.mark.usefixtures("_tracing")
+def test_a_trace_of_all_is_not_of_itself(start):
+    """What it writes would be recorded, and written, and so on."""
+    process = start("events", "trace", "--format", "json", "-a", "syscalls/sys_enter_write",
+                    "-c", "echo one; sleep 0.2; echo two; sleep 0.2; echo three")  # fmt: skip
+    said = process.end()
+    records = [json.loads(line) for line in said.out.splitlines() if line.startswith("{")]
+    assert len(records) >= 3
+    assert process.pid not in {record["fields"]["common_pid"] for record in records}
+
+
+@pytest.mark.usefixtures("_tracing")
 def test_what_a_killed_trace_leaves_is_cleaned_up(pybpf, start):
     process = start("events", "trace", "--format", "json", "syscalls/sys_enter_openat", *OPENS)
     assert json.loads(process.stdout.readline())["event"] == "syscalls/sys_enter_openat"
