@@ -68,7 +68,7 @@ def run(lines: Sequence[str], options: argparse.Namespace) -> int:
             if not options.quiet:
                 warn(tracing.warnings)
             _print_all(tracing, _until(tracing, child, signalled), tree, options)
-            return _end(tracing)
+            return _end(tracing, json=options.format == "json")
 
 
 def warn(warnings: Iterable[Diagnostic]) -> None:
@@ -184,12 +184,11 @@ def _comm(pid: int) -> bytes:
         return b"<...>"
 
 
-def _end(tracing: Trace) -> int:
+def _end(tracing: Trace, *, json: bool) -> int:
     """Print histograms, where there are only such, and what was lost; return the exit status."""
     if not tracing.events:
         for event, path in tracing.hists.items():
-            print(f"# {event}")
-            print(tracing.instance.read(path).strip("\n"))
+            _print_hist(event, tracing.instance.read(path), json=json)
     sys.stdout.flush()
     if lost := tracing.stream.lost:
         from pybpf.output.text import counted
@@ -201,3 +200,15 @@ def _end(tracing: Trace) -> int:
         )
         return 1
     return 0
+
+
+def _print_hist(event: str, text: str, *, json: bool) -> None:
+    if json:
+        from pybpf.output.hists import to_json
+        from pybpf.tracefs.triggers.hist_file import parse_hist
+
+        for histogram in parse_hist(text):
+            print(to_json(event, histogram))
+        return
+    print(f"# {event}")
+    print(printable(text.strip("\n")))
