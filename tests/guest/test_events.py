@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import json
 import os
 import re
 import shlex
@@ -86,7 +87,9 @@ def names(printed):
 def test_example_1_of_the_documentation(events):
     definition = "e:sched/switch sched.sched_switch prev=$prev_pid:u32 next=$next_pid:u32"
     printed = events("trace", definition, "-c", CAT).out
-    line = r" +\S.*-\d+ +\[000\] \S+ +\d+\.\d{6}: switch: \(sched\.sched_switch\) prev=\d+ next=\d+"
+    line = (
+        r" +\S.*-\d+ +\[\d{3}\] \S+ +\d+\.\d{6}: switch: \(sched\.sched_switch\) prev=\d+ next=\d+"
+    )
     hostname, *lines = sorted(printed.splitlines(), key=lambda line: "switch:" in line)
     assert "switch" not in hostname
     assert lines
@@ -139,6 +142,25 @@ def test_an_explained_query_is_commands_that_do_it(events):
     for commands in (done, undone):
         subprocess.run(["sh", "-ec", commands], check=True)
     (TRACING / "trace_clock").write_text("local")  # histograms of times set another
+
+
+def test_a_histogram_as_json(events):
+    keys = "keys=common_pid.execname:vals=hitcount"
+    printed = events("hist", "syscalls.sys_enter_openat", keys, "--format", "json", "-a", "-c", CAT)
+    histogram = json.loads(printed.out.splitlines()[-1])
+    (cat,) = (e for e in histogram["entries"] if e["keys"]["common_pid"]["name"] == "cat")
+    assert cat["values"]["hitcount"] > 1
+
+
+def test_a_kprobe_at_an_address_is_known_though_its_listing_hides_it(tree):
+    lines = Path("/proc/kallsyms").read_text().splitlines()
+    address = next(line.split()[0] for line in lines if line.endswith(" T vfs_read"))
+    with dynamic_events(f"p:t/read 0x{address}", tree=tree):
+        (event,) = live_world(tree).existing
+        assert (event.name, event.kind, event.enabled) == ("t/read", "kprobe", False)
+        assert event.format.startswith("name: read\n")
+        with pytest.raises(DynEventError), dynamic_events("p:t/read vfs_write", tree=tree):
+            pass
 
 
 class Tracer:

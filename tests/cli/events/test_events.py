@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import signal
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -236,6 +237,21 @@ def test_what_a_killed_trace_leaves_is_cleaned_up(pybpf, start):
     )
     assert pybpf("events", "cleanup").out == f"removed instances/{name}\n"
     assert name not in pybpf("events", "list").out
+
+
+@pytest.mark.usefixtures("_tracing")
+@pytest.mark.parametrize("after", [0, 0.02, 0.1])
+def test_a_trace_may_be_killed_at_any_time(pybpf, start, after):
+    lines = [f"p:t/{name} /bin/cat:0x1000" for name in ("one", "two", "three")]
+    process = start("events", "trace", *lines, "-c", "sleep 60")
+    with open_tracefs() as tree:
+        while not any(f"pybpf_{process.pid}_" in name for name in tree.names("instances")):
+            assert process.poll() is None
+        time.sleep(after)
+        process.end(signal.SIGKILL)
+        assert pybpf("events", "cleanup").status == 0
+        assert f"pybpf_{process.pid}_" not in tree.read("dynamic_events")
+        assert not any(f"pybpf_{process.pid}_" in name for name in tree.names("instances"))
 
 
 @pytest.mark.usefixtures("_tracing")
