@@ -240,6 +240,12 @@ def test_the_buffer_of_the_top_instance_stays(libc):
     (TRACING / "trace").write_text("")
 
 
+def test_an_event_that_somebody_added_is_traced(events, tree):
+    with dynamic_events("e:t/open syscalls.sys_enter_openat flags=$flags:u32", tree=tree):
+        printed = events("trace", "t/open if flags & 0x80000", "-c", CAT).out
+    assert " open: (syscalls.sys_enter_openat) flags=524288\n" in printed
+
+
 def test_an_eprobe_records_in_one_instance(tree):
     with ExitStack() as stack:
         (event,) = stack.enter_context(

@@ -183,7 +183,7 @@ def trace(
             if event not in own.names:
                 formats[event] = _format(found, event)
         known = RecordFormats((), symbols=Symbols())
-        parents = {one.event.name: one.event.parent for one in checked.definitions}
+        parents = {event.name: event.parent for event in checked.world.existing}
         for name, format_ in formats.items():
             parent = parents.get(name)
             known.add(format_, f"({parent.replace('/', '.', 1)})" if parent else "")

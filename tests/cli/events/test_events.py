@@ -365,3 +365,24 @@ def test_a_snapshot_says_which_kernel_is_meant(pybpf):
     assert (said.status, said.err) == (0, "")
     said = pybpf("events", "check", "--target", target, "e:t/x sched.sched_switch a=$prev_pit")
     assert "hint: did you mean $prev_pid?" in said.err
+
+
+READ_ONLY = """
+if ! mountpoint -q /sys/kernel/tracing; then mount -t tracefs none /sys/kernel/tracing; fi &&
+mount -o remount,bind,ro /sys/kernel/tracing && exec "$@"
+"""
+
+
+@pytest.mark.usefixtures("_tracing")
+def test_a_tracefs_that_is_read_only(start):
+    if os.geteuid():
+        pytest.skip("mounting takes root")
+    private = ["unshare", "--mount", "sh", "-c", READ_ONLY, "sh"]
+    said = start("events", "trace", "sched/sched_switch", "-c", "true", before=private).end()
+    assert said.status == 1
+    assert re.fullmatch(
+        r"error: cannot make /sys/kernel/tracing/instances/pybpf_\w+: Read-only file system"
+        r" \(errno 30\)\n"
+        r"  hint: tracefs is mounted read-only: mount -o remount,rw /sys/kernel/tracing\n",
+        said.err,
+    )
