@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pybpf.dataclass import dataclass
 from pybpf.errors import KernelError, TargetError
 from pybpf.kernel import features, syscall
+from pybpf.kernel.dynamic import check_event
 from pybpf.kernel.fd import Fd
 from pybpf.kernel.functions import located
 from pybpf.kernel.maps import online_cpus
@@ -86,6 +87,7 @@ class Attachments:
         match probe.provider:
             case Provider.TRACEPOINT | Provider.EPROBE:
                 number = self._target.event_format(probe.tracepoint).id
+                check_event(probe.tracepoint)
                 event = syscall.perf_open(_TRACEPOINT, number, cpu=_some_cpu())
                 return _named(probe.tracepoint, self._event(event, prog))
             case Provider.KPROBE | Provider.KRETPROBE:
