@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pybpf.errors import PybpfError
+from pybpf.kernel.ftrace.cleanup import found
 from pybpf.kernel.ftrace.dynevents import require
 from pybpf.kernel.ftrace.instance import instance
 from pybpf.kernel.ftrace.owner import new_owner
@@ -29,7 +30,12 @@ def tree():
 
 
 def left(tree):
-    return tree.read("dynamic_events"), tree.names("instances")
+    """Return what is of this process, or of one that is no more: others may trace as well."""
+    return [
+        one.name
+        for one in found(tree)
+        if one.owner and (one.owner.pid == os.getpid() or not one.alive)
+    ]
 
 
 @pytest.fixture
