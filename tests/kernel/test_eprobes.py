@@ -11,6 +11,7 @@ from collections import Counter
 
 import pytest
 
+import pybpf
 from pybpf.cli import main
 from pybpf.eprobes import trace_eprobes, trace_strings
 from pybpf.errors import DynEventError, TargetError
@@ -221,3 +222,15 @@ def test_a_bad_definition_leaves_nothing_behind():
         trace_eprobes(["e:a/b sched.sched_switch", "e:a/c no.such"], command="false")
     with pytest.raises(TargetError, match="is no system call"):
         trace_strings("no call", ["x"])
+
+
+@needs_x86
+def test_eprobes_in_scripts():
+    script = (
+        'eprobe:"syscalls.sys_enter_access mode=$mode:u32 name=$filename:ustring if mode > 1" '
+        f"/ pid == {os.getpid()} / {{ @[data->name] = sum(data->mode); }}"
+    )
+    with pybpf.trace(script) as trace:
+        for mode in range(5):
+            access(b"/nowhere", mode)
+        assert trace.maps["@"] == {"/nowhere": 2 + 3 + 4}

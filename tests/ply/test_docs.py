@@ -126,6 +126,11 @@ DIFFERENCES = {
     ],
     "`profile` starts after": [f"{D}test_profile_began_before_begin"],
     "`tracepoint` takes patterns": [f"{M}test_all_system_calls"],
+    "`eprobe` takes the definition": [
+        "tests/kernel/test_eprobes.py::test_eprobes_in_scripts",
+        "tests/compiler/eprobes/test_scripts.py::test_scripts",
+        "tests/guest/test_eprobes.py::test_the_same_records_as_the_kernels_own",
+    ],
     "A name that several": [
         f"{G}test_a_name_of_several_functions_was_an_invalid_argument",
         f"{G}test_modules_could_not_be_named",
