@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import shutil
 import struct
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -103,6 +105,14 @@ def gone():
         return True
 
     return check
+
+
+@pytest.fixture
+def cleaning():
+    """Let one test at a time, of all that run, remove what killed processes left in tracefs."""
+    with (Path(tempfile.gettempdir()) / "pybpf-tests-cleaning").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture(scope="session")

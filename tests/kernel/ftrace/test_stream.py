@@ -117,6 +117,7 @@ def test_an_instance_that_is_read_cannot_vanish(tree):
             tree.rmdir(path)
 
 
+@pytest.mark.usefixtures("cleaning")
 def test_what_a_killed_process_left_is_removed_and_nothing_else(tree, libc, place):
     text = f"p:probes/call {place('getppid')}"
     there, here = os.pipe()
@@ -130,13 +131,12 @@ def test_what_a_killed_process_left_is_removed_and_nothing_else(tree, libc, plac
         os.read(there, 1)
         os.kill(child, 9)
         os.waitpid(child, 0)
-        dead = [one.name for one in found(tree) if one.owner and not one.alive]
-        assert len(dead) == 2
+        theirs = [one for one in found(tree) if one.owner and one.owner.pid == child]
+        assert [(one.alive, bool(one.line)) for one in theirs] == [(False, True), (False, False)]
         gone, failures = cleanup(tree)
-        assert (sorted(name.removeprefix("instances/") for name in gone), failures) == (
-            sorted(dead),
-            [],
-        )
+        assert {one.name for one in theirs} <= {name.removeprefix("instances/") for name in gone}
+        assert failures == []
+        assert not any(one.owner and one.owner.pid == child for one in found(tree))
         libc.getppid()
         assert len(list(mine.stream.items(0.1))) == 1
     os.close(there)
