@@ -1,23 +1,30 @@
 """Eprobes as programs beside the kernel's own, on the same hits; scripts on dynamic events."""
 
 import ctypes
+import json
+import lzma
 import os
 import threading
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import pytest
 
 import pybpf
+from pybpf.compiler.eprobes.script import compile_eprobes
 from pybpf.eprobes import trace_eprobes
-from pybpf.errors import KernelError
+from pybpf.errors import DynEventError, KernelError
 from pybpf.events.ftrace.reader import RawRecord
 from pybpf.kernel.ftrace.dynevents import dynamic_events
 from pybpf.kernel.ftrace.trace import trace
+from pybpf.kernel.live import LiveTarget
+from pybpf.kernel.loader import Loaded
 from pybpf.kernel.tracefs import open_tracefs
 
 HITS = 10_000
 ROUND = 500
 ACCESS = 21
+DATA = Path(__file__).parents[1] / "data/dynevents"
 CPUS = sorted(os.sched_getaffinity(0))
 DEFINITION = (
     "e:side/access syscalls.sys_enter_access mode=$mode:s32 bits=$mode:b4@2/32 raw=$mode"
@@ -144,3 +151,23 @@ def test_programs_are_not_put_where_they_do_not_run(definition, hint, tree):
             pass
     assert f"cannot attach to tracepoint:{made.name}" in str(refused.value)
     assert hint in str(refused.value)
+
+
+def test_the_verifier_takes_what_kernels_accepted():
+    target, loaded, missing = LiveTarget(), 0, 0
+    rows = lzma.decompress((DATA / f"{os.environ['PYBPF_GUEST']}.jsonl.xz").read_bytes())
+    for row in map(json.loads, rows.splitlines()):
+        text = row["definition"]
+        if not (row["accepted"] and text.startswith("e") and not row["setup"]):
+            continue
+        try:
+            script = compile_eprobes([text], target).script
+        except DynEventError:
+            missing += 1  # an event of a module, or what newer kernels refuse
+            continue
+        with Loaded(script, buffer_size=1 << 16) as programs:
+            for probe in script.probes:
+                programs.program(probe)
+        loaded += 1
+    assert loaded > 200
+    assert missing < 10

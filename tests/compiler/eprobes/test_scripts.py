@@ -124,11 +124,17 @@ def printed():
         ),
         # the record as a whole, constants, escapes
         (
-            'eprobe:"sched.sched_switch a=\\\\\\"hi\\":string b=\\10:u8 if prev_pid == 7" { print(*data); }',
+            (
+                'eprobe:"sched.sched_switch a=\\\\\\"hi\\":string b=\\10:u8 if prev_pid == 7" '
+                "{ print(*data); }"
+            ),
             "{\n\ta = hi     ,\n\tb = 10\n}\n",
         ),
         (
-            'eprobe:"sched.sched_switch\n  a=$prev_pid:u32\n  if prev_pid == 7" { print((*data).a); }',
+            (
+                'eprobe:"sched.sched_switch\n  a=$prev_pid:u32\n  if prev_pid == 7" '
+                "{ print((*data).a); }"
+            ),
             "7\n",
         ),
         (
