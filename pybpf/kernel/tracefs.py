@@ -39,6 +39,8 @@ class Tree:
         except FileNotFoundError:
             raise
         except OSError as error:
+            if error.errno == errno.ENODEV:  # of an event that has gone since it was opened
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path) from None
             raise _refused(f"{self.where}/{path}", error, self.where) from None
 
     def read_bytes(self, path: str) -> bytes:
