@@ -100,3 +100,8 @@ VALUES: dict[str, ValueRow] = {
         ValueRow("ctx", Ptr(VOID, Space.CTX), lambda _: ir.CTX, "the program's context"),
     )
 }
+
+TASK = ValueRow(
+    "task", U64, lambda b: b.call("bpf_get_current_task"), "address of the thread's task_struct"
+)
+"""What eprobes ask for beyond what scripts can name."""

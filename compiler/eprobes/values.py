@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pybpf.btf.reader import Btf
 from pybpf.compiler import tast
-from pybpf.compiler.builtins.values import COMM, SYMBOL
+from pybpf.compiler.builtins.values import COMM, SYMBOL, TASK
 from pybpf.dataclass import dataclass
 from pybpf.errors import TargetError
 from pybpf.events.eprobes.fetching import string_kind
@@ -194,7 +194,7 @@ def _value(fetch: Fetch, state: Fetching) -> tast.Expr:
         case Field(name=name):
             return _field(state.field(name), state)
         case Builtin(name="comm"):
-            return _place_of(tast.Context("comm", COMM, span))
+            return _name_of_task(state)
         case Immediate(value=value):
             return tast.Const(value & _ALL, ULONG, span)
         case Text(text=text):
@@ -205,6 +205,19 @@ def _value(fetch: Fetch, state: Fetching) -> tast.Expr:
             if deref is None:
                 raise TargetError(f"{fetch} is for probes of functions, not of events")
             return _read(deref, ULONG, state)
+
+
+def _name_of_task(state: Fetching) -> tast.Expr:
+    """Return the address of the running thread's name: in its task_struct, for casts to go on from.
+
+    Where the kernel's types are not asked for, nobody can go on: then it is that of a copy.
+    """
+    span, types = state.span, state.types
+    number = None if types is None else types.struct("task_struct")
+    found = None if types is None or number is None else types.member(number, "comm")
+    if found is None:
+        return _place_of(tast.Context("comm", COMM, span))
+    return _arith("+", tast.Context(TASK.name, ULONG, span), found.bit_offset // 8, state)
 
 
 def _field(field: EventField, state: Fetching) -> tast.Expr:
@@ -235,19 +248,7 @@ def _address(base: Fetch, offset: int, state: Fetching) -> tast.Expr:
         return value
     if isinstance(value, tast.Const):
         return tast.Const((value.value + offset) & _ALL, ULONG, state.span)
-    if isinstance(value, tast.AddressOf) and _beyond(value, offset):
-        raise TargetError(
-            f"{base} is a copy of {size_of(value.object.type)} bytes in a program: "
-            f"there is nothing {offset} bytes from it"
-        )
     return _arith("+", value, offset & _ALL, state)
-
-
-def _beyond(value: tast.AddressOf, offset: int) -> bool:
-    """Whether an offset leads out of a copy; around a field there is the rest of the record."""
-    if isinstance(value.object, tast.CtxField):
-        return False
-    return not 0 <= offset < size_of(value.object.type)
 
 
 def _read(deref: Deref, t: Type, state: Fetching) -> tast.Expr:
@@ -271,7 +272,7 @@ def _space(address: tast.Expr, *, user: bool) -> Space | None:
     root = address
     while isinstance(root, tast.Arith):
         root = root.left
-    if isinstance(root, tast.AddressOf):
+    if isinstance(root, tast.AddressOf | tast.Context):
         return Space.KERNEL
     if isinstance(address, tast.Const) and address.value >= _USER_END:
         return Space.KERNEL

@@ -144,7 +144,7 @@ def test_casts_by_the_kernels_types():
     definition = (
         "e:a/b net.net_dev_queue want=$len:u32 len=(sk_buff)skbaddr->len "
         "name=(sk_buff)skbaddr->dev->name:string dev=$name:string "
-        "untyped=(sk_buff)skbaddr->dev->mtu"
+        "untyped=(sk_buff)skbaddr->dev->mtu thread=(task_struct,comm)$comm->pid"
     )
 
     def send():
@@ -155,6 +155,7 @@ def test_casts_by_the_kernels_types():
     assert record.faults == frozenset()
     assert fields.len == fields.want > 100
     assert fields.untyped == 65536
+    assert fields.thread == record.pid
 
 
 def test_symbols_are_named():
