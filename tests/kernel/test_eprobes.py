@@ -235,3 +235,25 @@ def test_eprobes_in_scripts():
         for mode in range(5):
             access(b"/nowhere", mode)
         assert trace.maps["@"] == {"/nowhere": 2 + 3 + 4}
+
+
+def test_programs_stand_in_where_the_kernel_has_no_event_probes(monkeypatch, capfd):
+    from pybpf.kernel.ftrace import trace as tracefs
+
+    def lacking(*_args, **_how):
+        raise TargetError("this kernel takes no event probes (CONFIG_EPROBE_EVENTS)")
+
+    monkeypatch.setattr(tracefs, "trace", lacking)
+    definition = "e:a/b sched.sched_process_exec name=$filename:string"
+    trace = ["events", "trace"]
+    assert main([*trace, definition, "-c", "true"]) == 0
+    assert main([*trace, "-q", "--backend", "tracefs", definition, "-c", "true"]) == 1
+    assert main([*trace, "-q", definition, "sched/sched_waking", "-c", "true"]) == 1
+    sys.stdout.flush()
+    printed = capfd.readouterr()
+    assert re.search(r'b: \(sched\.sched_process_exec\) name="\S+"\n$', printed.out)
+    message = "this kernel takes no event probes (CONFIG_EPROBE_EVENTS)"
+    assert printed.err.splitlines() == [
+        f"pybpf: {message}: using programs (--backend bpf)",
+        *[f"error: {message}"] * 2,
+    ]

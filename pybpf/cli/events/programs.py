@@ -37,8 +37,13 @@ def chosen(
     options: argparse.Namespace,
     by_tracefs: Callable[[], int],
     by_programs: Callable[[], int],
+    *,
+    able: bool = True,
 ) -> int:
-    """Record by what was chosen, or by programs where the kernel lacks what tracefs takes."""
+    """Record by what was chosen, or by programs where the kernel lacks what tracefs takes.
+
+    ``able`` says whether programs can do it.
+    """
     from pybpf.errors import TargetError
 
     if options.backend == "bpf":
@@ -47,18 +52,23 @@ def chosen(
         return by_tracefs()
     except TargetError as error:
         lacking = options.backend == "auto" and "CONFIG_" in error.message
-        if not lacking or options.filter is not None:
+        if not (lacking and able and options.filter is None):
             raise
         if not options.quiet:
             print(f"pybpf: {error.message}: using programs (--backend bpf)", file=sys.stderr)
     return by_programs()
 
 
+def is_eprobe(line: str) -> bool:
+    """Say whether a line of a plan is the definition of an eprobe."""
+    return re.match(r"\s*e\w*[:\s]", line) is not None
+
+
 def run_eprobes(lines: Sequence[str], options: argparse.Namespace) -> int:
     """Record definitions of eprobes by programs, print them, and return the exit status."""
     from pybpf.eprobes import trace_eprobes
 
-    others = [line for line in lines if not re.match(r"\s*e\w*[:\s]", line)]
+    others = [line for line in lines if not is_eprobe(line)]
     if others:
         raise UsageError(f"programs record event probes only, not '{others[0]}'")
     size = options.string_size

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 from pybpf.cli import UsageError, inputs
-from pybpf.cli.events.programs import chosen, declare_backend, run_eprobes
+from pybpf.cli.events.programs import chosen, declare_backend, is_eprobe, run_eprobes
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -39,4 +39,9 @@ def main(options: argparse.Namespace) -> int:
         raise UsageError(
             "nothing to trace\n  hint: such as `pybpf events trace sched/sched_switch`"
         )
-    return chosen(options, lambda: run(lines, options), lambda: run_eprobes(lines, options))
+    return chosen(
+        options,
+        lambda: run(lines, options),
+        lambda: run_eprobes(lines, options),
+        able=all(map(is_eprobe, lines)),
+    )
