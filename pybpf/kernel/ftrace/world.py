@@ -52,6 +52,7 @@ def live_world(tree: Tree, texts: Sequence[str] = ()) -> World:
         types=_types() if rules.btf_args and any(map(_wants_types, texts)) else None,
         cpus=os.cpu_count() or 1,
         files=file_kind,
+        last_id=0,  # which ID an event gets is read when it is there
     )
     return replace(world, existing=tuple(_existing(tree, line, world) for line in lines))
 

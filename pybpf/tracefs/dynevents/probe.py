@@ -60,7 +60,10 @@ class State:
         formats = self.world.formats
         if formats is None:
             return 0
-        return max((f.id for f in formats.values()), default=0) + 1 + len(self.events)
+        last = self.world.last_id
+        if last is None:
+            last = max((format_.id for format_ in formats.values()), default=0)
+        return last + 1 + len(self.events)
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,7 @@ class World:
     the order they were made, ``triggers`` those of all events, each event's in their order.
     ``functions`` are the names that a kprobe may be put on, ``symbols`` those of data and code,
     ``types`` its BTF, ``cpus`` counts the CPUs it may have. ``files`` tells what a path leads to.
+    ``last_id`` is the highest ID of the events of ``formats``, None if those are to be looked at.
     """
 
     rules: Rules = NEWEST
@@ -80,3 +81,4 @@ class World:
     cpus: int = 1
     files: Callable[[str], FileKind] | None = None
     triggers: tuple[Trigger, ...] = ()
+    last_id: int | None = None

@@ -30,12 +30,8 @@ def tree():
 
 
 def left(tree):
-    """Return what is of this process, or of one that is no more: others may trace as well."""
-    return [
-        one.name
-        for one in found(tree)
-        if one.owner and (one.owner.pid == os.getpid() or not one.alive)
-    ]
+    """Return what is of this process: others may trace as well."""
+    return [one.name for one in found(tree) if one.owner and one.owner.pid == os.getpid()]
 
 
 @pytest.fixture
