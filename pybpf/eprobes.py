@@ -72,8 +72,8 @@ def trace_eprobes(
     """Return a context manager that records what eprobes of these definitions would.
 
     ``string_size`` is how many bytes a string may have, its NUL included. Needs root, or CAP_BPF
-    and CAP_PERFMON, and the right to read tracefs. Raises DynEventError for a definition that is
-    faulty and TargetError for what this kernel lacks.
+    and CAP_PERFMON, and the right to read tracefs. Entering it raises DynEventError for a
+    definition that is faulty and TargetError for what this kernel lacks.
     """
     options = how.get("options")
 
@@ -93,7 +93,7 @@ def trace_strings(
     """Return a context manager that records strings given to a system call, and what it returned.
 
     They are read when the call returns, when they are in memory: see ``compile_strings``, whose
-    errors it raises.
+    errors entering it raises.
     """
     options = how.get("options")
 
@@ -106,8 +106,8 @@ def trace_strings(
 class EprobeTrace:
     """What records while the ``with`` block runs: made by ``trace_eprobes`` and ``trace_strings``.
 
-    Entering raises KernelError where the kernel refuses. ``formats`` decode and print what ``raw``
-    of a record is.
+    Entering raises what is said there, and KernelError where the kernel refuses. ``formats`` decode
+    and print what ``raw`` of a record is.
     """
 
     def __init__(
@@ -124,37 +124,32 @@ class EprobeTrace:
         before_wait: Callable[[], object] | None = None,
     ) -> None:
         self._target = LiveTarget()
+        self._compile = compile_
+        self._command = command
+        self._pids = [*pids]
+        self._everything = everything
         self._options = options or Options()
         self._strict = strict
         self._catch_signals = catch_signals
         self._before_wait = before_wait
-        self._child: Child | None = None
-        with ExitStack() as stack:
-            chosen = [*pids]
-            if command is not None:
-                self._child = stack.enter_context(Child(command))
-                chosen += [] if everything else [self._child.pid]
-            compiled = compile_(self._target, chosen)
-            self._stack = stack.pop_all()
-        self._script = compiled.script
-        byteorder = self._target.arch.byteorder
-        self.formats = RecordFormats((), byteorder, symbols)
-        self._payloads = []
-        for number, eprobe in enumerate(compiled.eprobes, start=1):
-            definition = eprobe.definition
-            parent = definition.target.replace("/", ".", 1)
-            self.formats.add(replace(definition.format, id=number), f"({parent})")
-            args = definition.args
-            self._payloads.append(Payloads(args, eprobe.marks, number, byteorder, symbols))
+        self._payloads: list[Payloads] = []
+        self._stack = ExitStack()
+        self.formats = RecordFormats((), self._target.arch.byteorder, symbols)
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            stack.push(self._stack)
+            child, pids = None, self._pids
+            if self._command is not None:
+                # The command waits with its pid known: the programs may be about it.
+                child = stack.enter_context(Child(self._command))
+                pids = pids if self._everything else [*pids, child.pid]
+            compiled = self._compile(self._target, pids)
+            self._prepare(compiled)
             self._session = stack.enter_context(
                 Session(
-                    self._script,
+                    compiled.script,
                     self._target,
-                    child=self._child,
+                    child=child,
                     strict=self._strict,
                     catch_signals=self._catch_signals,
                     buffer_size=self._options.buffer_size,
@@ -163,6 +158,16 @@ class EprobeTrace:
             )
             self._stack = stack.pop_all()
         return self
+
+    def _prepare(self, compiled: CompiledEprobes) -> None:
+        """Make ready what reads the records."""
+        byteorder, symbols = self.formats.byteorder, self.formats.symbols
+        for number, eprobe in enumerate(compiled.eprobes, start=1):
+            definition = eprobe.definition
+            parent = definition.target.replace("/", ".", 1)
+            self.formats.add(replace(definition.format, id=number), f"({parent})")
+            payloads = Payloads(definition.args, eprobe.marks, number, byteorder, symbols)
+            self._payloads.append(payloads)
 
     def __exit__(
         self,
@@ -179,8 +184,8 @@ class EprobeTrace:
 
     @property
     def lost(self) -> int:
-        """How many records were lost so far for want of room."""
-        return sum(row.records for row in self._session.lost_rows() if row.map is None)
+        """How many hits were lost so far for want of room: in the buffer, or to note a call."""
+        return sum(row.records for row in self._session.lost_rows())
 
     @property
     def skipped(self) -> int:

@@ -219,10 +219,13 @@ def test_several_eprobes_and_filters():
 
 
 def test_a_bad_definition_leaves_nothing_behind():
-    with pytest.raises(DynEventError, match=r"Attached event does not exist"):
-        trace_eprobes(["e:a/b sched.sched_switch", "e:a/c no.such"], command="false")
-    with pytest.raises(TargetError, match="is no system call"):
-        trace_strings("no call", ["x"])
+    bad = trace_eprobes(["e:a/b sched.sched_switch", "e:a/c no.such"], command="false")
+    with pytest.raises(DynEventError, match=r"Attached event does not exist"), bad:
+        pass
+    with pytest.raises(TargetError, match="is no system call"), trace_strings("no call", ["x"]):
+        pass
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
 
 
 @needs_x86
