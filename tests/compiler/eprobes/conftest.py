@@ -14,7 +14,7 @@ from pybpf.target.arch import ARCHES
 from pybpf.target.features import ALL
 from pybpf.target.symbols import SymbolTable
 from pybpf.tracefs.format import parse_format
-from pybpf.vm.buffers import RingBuffer
+from pybpf.vm.buffers import PerfEventArray, RingBuffer
 from pybpf.vm.driver import _Maps
 from pybpf.vm.machine import Machine
 from pybpf.vm.world import World
@@ -64,10 +64,10 @@ class OneEvent:
     arch = ARCHES["x86_64"]
     release = "7.3"
     cpus = 2
-    features = ALL
     pid_namespace = None
 
-    def __init__(self, name, layout, *, types=None, symbols=None):
+    def __init__(self, name, layout, *, types=None, symbols=None, features=ALL):
+        self.features = features
         self.name, self.layout, self.types = name, layout, types
         self.data = symbols or {}
         self.environment = {}
@@ -121,8 +121,13 @@ class Hits:
                 ctx = memory_.add(bytearray(bytes(8) + raw[8:]), "the context", writable=False)
                 memory_.retire(ctx)
                 self.machine.run(probe.program, ctx.address)
-        (ring,) = [m for m in self.machine.maps.values() if isinstance(m, RingBuffer)]
-        return [self._made(self.decoder.decode(one)) for one in ring.drain()]
+        found = []
+        for buffer in self.machine.maps.values():
+            if isinstance(buffer, RingBuffer):
+                found += buffer.drain()
+            elif isinstance(buffer, PerfEventArray):
+                found += (data for _, data in buffer.drain())
+        return [self._made(self.decoder.decode(one)) for one in found]
 
     def _made(self, row):
         values = [cell.value for cell in row.cells][len(HEADER) :]

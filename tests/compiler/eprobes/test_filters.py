@@ -76,7 +76,7 @@ FILTERS = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(text=FILTERS, name=NAMES, where=NAMES, s=st.integers(-600, 600), readable=st.booleans())
 def test_random_filters_hold_as_the_evaluator_says(text, name, where, s, readable, passes, sample):
     raw = bytearray(sample.record(s=s))

@@ -3,6 +3,7 @@
 import pytest
 
 from pybpf.errors import DynEventError
+from pybpf.target.features import ALL, PROBE_READ_KERNEL, RINGBUF
 from pybpf.tracefs.dynevents.profiles import profile
 
 USER, KERNEL = 0x7F0000001000, 0xFFFF888000001000
@@ -95,6 +96,20 @@ def test_many_arguments_each_know_whether_they_could_be_read(one_event, hits, sa
 
     assert faults == {f"a{n}" for n in range(0, 100, 3)}
     assert values == {f"a{n}": ord("/") if n % 3 else 0 for n in range(100)}
+
+
+@pytest.mark.parametrize("lacking", [set(), {RINGBUF}, {RINGBUF, PROBE_READ_KERNEL}, ALL])
+def test_older_kernels(lacking, one_event, hits, sample):
+    definition = (
+        "e:e sub.evt a=$p:string b=+0($s):u32 c=$name:string d=+0(+14($p)):x64 e=$where:string "
+        "f=+1($where):string if p.ustring ~ '/etc/*' && p.ustring != 'x'"
+    )
+    target = one_event("sub/evt", sample.parent, features=ALL - lacking)
+    run = hits([definition], target, string_size=512)
+
+    values = {"a": "/etc/hostname", "b": 0, "c": "bash", "d": 0x1122334455667788}
+    found = run.fields(sample.record(), memory=sample.memory)
+    assert found == (values | {"e": "place", "f": "lace"}, {"b"})
 
 
 def test_only_some_processes(one_event, hits, sample):
