@@ -80,9 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _give_up_output()
         return 1
     except KeyboardInterrupt as end:
-        # Whoever does not read it may be what holds us up.
-        _give_up_output()
-        return 128 + (end.args[0] if end.args else signal.SIGINT)
+        return _interrupted(end)
     except PybpfError as error:
         report(error, debug=debug)
         return 1
@@ -93,12 +91,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error.strerror or error}", file=sys.stderr)
         return 1
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            # Python 3.11 makes another error of it while a class is made (__set_name__).
+            return _interrupted(error.__cause__)
         if debug:
             raise
         print(f"internal error: {type(error).__name__}: {error}", file=sys.stderr)
         print("  hint: this is a bug in pybpf; -d shows where", file=sys.stderr)
         return 1
     return status
+
+
+def _interrupted(end: KeyboardInterrupt) -> int:
+    """Return the status of a process that a signal ends."""
+    # Whoever does not read the output may be what holds us up.
+    _give_up_output()
+    return 128 + (end.args[0] if end.args else signal.SIGINT)
 
 
 def _given() -> list[str]:

@@ -113,6 +113,21 @@ def test_what_goes_wrong_is_one_message(pybpf, monkeypatch, error, status, text)
     assert (said.status, said.out, said.err) == (status, "", text)
 
 
+@pytest.mark.parametrize(("number", "status"), [((), 130), ((15,), 143)])
+def test_a_signal_while_a_class_is_made_is_no_bug(pybpf, monkeypatch, number, status):
+    class Interrupted:
+        def __set_name__(self, _owner, _name):
+            raise KeyboardInterrupt(*number)
+
+    def fail(_options):
+        type("Made", (), {"field": Interrupted()})
+
+    monkeypatch.setattr(run, "main", fail)
+    monkeypatch.setattr("pybpf.cli._give_up_output", lambda: None)
+    said = pybpf("run", "x")
+    assert (said.status, said.out, said.err) == (status, "", "")
+
+
 def test_debug_shows_the_kernels_log(pybpf, monkeypatch):
     fail_with(monkeypatch, KernelError(22, "cannot load", log="R0 !read_ok\nmore\n"))
     assert pybpf("run", "-d", "x").err == (
