@@ -66,8 +66,8 @@ def infer(script: ast.Script, target: Target) -> tast.TypedScript:
     scope.start_over()
     typed = tuple(p for probe, groups in clauses for p in _clause(scope, probe, groups, faults))
     for name, span in faults.unknown.items():
-        # Of a map that something faulty is stored in, that fault says enough.
-        if not maps.uses[name].broken:
+        # Of a map that something faulty is stored in, and of what is none, that fault says enough.
+        if not maps.uses[name].broken and not _is_built_in(name):
             message = f"nothing is ever stored in the map '{name}'"
             faults.found.append(Diagnostic(message, span))
     if faults.found or faults.unknown:
@@ -87,10 +87,14 @@ def _declare(script: ast.Script, faults: _Faults) -> MapTypes:
         if not isinstance(node, ast.Index):
             continue
         name, span = node.name.name, node.name.span
-        if name not in maps.uses and (name in RESERVED or ARGUMENT.fullmatch(name)):
+        if name not in maps.uses and _is_built_in(name):
             faults.found.append(Diagnostic(f"'{name}' is a built-in, not a map", span))
         maps.use(name, span)
     return maps
+
+
+def _is_built_in(name: str) -> bool:
+    return name in RESERVED or ARGUMENT.fullmatch(name) is not None
 
 
 def _nodes(script: ast.Script) -> Iterator[object]:
