@@ -337,6 +337,11 @@ def _named(tracepoint: str, attach: Callable[[], None]) -> Callable[[], None]:
             error.action = f"cannot attach to tracepoint:{tracepoint}"
             if tracepoint.startswith("ftrace/"):
                 error.hints = ("events of ftrace/ are records of tracers, and run no programs",)
+            elif error.errno == errno.E2BIG:  # BPF_TRACE_MAX_PROGS
+                error.hints = (
+                    "a tracepoint runs at most 64 programs, those of other tracers included",
+                    "join clauses into one: if (…) … else …",
+                )
             raise
 
     return named
