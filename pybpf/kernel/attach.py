@@ -314,9 +314,13 @@ def _close(files: Sequence[Fd]) -> None:
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(_CLOSERS) as pool:
-        for _ in pool.map(Fd.close, files):
-            pass
+    try:
+        with ThreadPoolExecutor(_CLOSERS) as pool:
+            for _ in pool.map(Fd.close, files):
+                pass
+    except RuntimeError:  # no thread is to be had (pids.max, `ulimit`)
+        for file in files:
+            file.close()
 
 
 def _all(steps: Sequence[Callable[[], None]]) -> Callable[[], None]:
