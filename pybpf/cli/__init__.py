@@ -72,8 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "-d" in arguments or "--debug" in arguments
     _open_standard_files()
     try:
-        command, rest = _command(arguments)
-        status = _run(command, rest)
+        status = _status(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read the output has seen enough.
@@ -84,8 +83,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PybpfError as error:
         report(error, debug=debug)
         return 1
-    except SystemExit as end:  # argparse has printed help or the version
-        return 1 if end.code else 0
     except OSError as error:  # a full disk, a terminal that is gone
         _give_up_output()
         print(f"error: {error.strerror or error}", file=sys.stderr)
@@ -158,6 +155,14 @@ def _command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
 
     similar = did_you_mean(name, _COMMANDS)
     raise UsageError(f"'{name}' is no command{similar}\n  hint: try `pybpf -h`")
+
+
+def _status(arguments: Sequence[str]) -> int:
+    """Run the command that the arguments name and return its status."""
+    try:
+        return _run(*_command(arguments))
+    except SystemExit as end:  # argparse has printed help or the version
+        return 1 if end.code else 0
 
 
 def _run(command: str, arguments: Sequence[str]) -> int:
