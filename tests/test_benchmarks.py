@@ -116,8 +116,8 @@ def value(found):
 def test_notes_of_tables_are_as_wide_as_the_page(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     report = importlib.import_module("report")
-    table = report.Table("T", ["a", "b"], [["x", "1"]], "word " * 21 + "\n\nshort")
+    table = report.Table("T", ["a", "b"], [["x", "10"]], "word " * 21 + "\n\nshort")
 
     assert table.markdown() == (
-        f"### T\n\n{'word ' * 19}word\nword\n\nshort\n\n| a | b |\n| - | -: |\n| x | 1 |\n"
+        f"### T\n\n{'word ' * 19}word\nword\n\nshort\n\n| a |  b |\n| - | -: |\n| x | 10 |\n"
     )
