@@ -12,6 +12,7 @@ from pybpf.compiler import ast, tast
 from pybpf.compiler.builtins import RESERVED
 from pybpf.compiler.constants import with_constants
 from pybpf.compiler.expressions import condition
+from pybpf.compiler.foreign import foreign_provider
 from pybpf.compiler.maptypes import MapTypes
 from pybpf.compiler.names import ARGUMENT
 from pybpf.compiler.providers import PROVIDERS, find
@@ -109,6 +110,14 @@ def _nodes(script: ast.Script) -> Iterator[object]:
             yield node
 
 
+def _unknown_provider(name: str, span: Span) -> Diagnostic:
+    known = [str(row.provider) for row in PROVIDERS]
+    there_are = f"there are {', '.join(known)}"
+    if advice := foreign_provider(name):
+        return Diagnostic(f"unknown provider '{name}'", span, (advice, there_are))
+    return Diagnostic(f"unknown provider '{name}'{did_you_mean(name, known)}", span, (there_are,))
+
+
 def _resolve(probe: ast.Probe, target: Target, faults: _Faults) -> list[_Group]:
     """Return where a clause goes.
 
@@ -119,13 +128,8 @@ def _resolve(probe: ast.Probe, target: Target, faults: _Faults) -> list[_Group]:
     name, _, where = probe.spec.partition(":")
     row = find(name)
     if row is None:
-        known = [str(r.provider) for r in PROVIDERS]
         faults.found.append(
-            Diagnostic(
-                f"unknown provider '{name}'{did_you_mean(name, known)}",
-                Span(span.source, span.start, span.start + len(name)),
-                (f"there are {', '.join(known)}",),
-            )
+            _unknown_provider(name, Span(span.source, span.start, span.start + len(name)))
         )
         return []
     try:

@@ -172,6 +172,23 @@ def test_words_of_bpftrace(kernel, text, name, hint):
     assert last == f"  hint: {hint}"
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("fentry:vfs_read { }", "bpftrace's fentry is here kprobe"),
+        ("hardware:cache-misses:1000 { }",
+         "bpftrace's hardware is here profile, at times instead of events"),
+        ("uprobe:/bin/sh:main { }",
+         "there is no uprobe as in bpftrace: probes are put on the kernel only"),
+    ],
+)  # fmt: skip
+def test_providers_of_bpftrace(kernel, text, hint):
+    first, *_, advice, known = said(text, kernel).splitlines()
+    assert first.partition("error: ")[2] == f"unknown provider '{text.partition(':')[0]}'"
+    assert advice == f"  hint: {hint}"
+    assert known.startswith("  hint: there are kprobe, ")
+
+
 def test_words_of_bpftrace_are_no_words_here():
     """Else a misspelt name would not be answered with the nearest ones."""
     assert not {*foreign._RENAMED, *foreign._MISSING} & {*CALLABLE, *VALUES}
