@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -70,8 +71,13 @@ class Table:
         rules = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
         lines.append(_line(rules, widths))
         lines += [_line(row, widths) for row in self.rows]
-        note = f"\n{self.note}\n" if self.note else ""
+        note = "".join(f"\n{_filled(one)}\n" for one in self.note.split("\n\n") if one)
         return f"### {self.title}\n{note}\n" + "\n".join(lines) + "\n"
+
+
+def _filled(paragraph: str) -> str:
+    """Return a paragraph in lines as long as those of the page that it is put into."""
+    return textwrap.fill(paragraph, 100, break_long_words=False, break_on_hyphens=False)
 
 
 def _line(cells: Iterable[str], widths: Sequence[int]) -> str:

@@ -135,6 +135,8 @@ class Builder:
         """Begin a block; one that is still open falls through to it."""
         if self._label is not None:
             self.goto(label)
+        # What follows a return, and ends in no block of its own, must not get into this one.
+        self._instrs = []
         self._label = label
         self._begin(self._ways.get(label, 0))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pybpf.compiler import tast
 from pybpf.source import Span
 from pybpf.types import (
+    CHAR,
     INT,
     LONG,
     UINT,
@@ -22,6 +23,11 @@ from pybpf.types import (
     show_of,
     strip,
 )
+
+
+def text_of(text: bytes, span: Span) -> tast.Text:
+    """Return a string constant; its array holds the final NUL, in whole words."""
+    return tast.Text(text, Array(CHAR, -(-(len(text) + 1) // 8) * 8), span)
 
 
 def is_scalar(t: Type) -> bool:

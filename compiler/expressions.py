@@ -6,10 +6,10 @@ from pybpf.compiler import ast, operators, tast
 from pybpf.compiler.builtins import ACTIONS, AGGREGATIONS, CALLABLE, FUNCTIONS
 from pybpf.compiler.builtins.actions import MapName
 from pybpf.compiler.builtins.functions import STRING_SIZE, dynamic
-from pybpf.compiler.convert import literal_type
+from pybpf.compiler.convert import literal_type, text_of
 from pybpf.compiler.entries import check_keys, count_keys, entry
 from pybpf.compiler.members import member
-from pybpf.compiler.names import event_value, named, text_of, unknown, variable
+from pybpf.compiler.names import event_value, named, unknown, variable
 from pybpf.compiler.scope import NotYetKnown, Scope, each, fault
 from pybpf.script import MapRole
 from pybpf.types import CHAR, Array, DataLoc, Ptr, is_string, strip

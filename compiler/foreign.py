@@ -46,6 +46,16 @@ _MISSING = {
     "stats": "keep sum() and count() in two maps",
     "ustack": "stack is the kernel's",
 }
+_PROVIDERS = {
+    "fentry": "kprobe",
+    "fexit": "kretprobe",
+    "hardware": "profile, at times instead of events",
+    "kfunc": "kprobe",
+    "kretfunc": "kretprobe",
+    "rawtracepoint": "tracepoint",
+    "software": "profile, at times instead of events",
+}
+_OF_USER_SPACE = frozenset({"uprobe", "uretprobe", "usdt"})
 
 
 def foreign_name(name: str) -> str | None:
@@ -54,6 +64,15 @@ def foreign_name(name: str) -> str | None:
         return f"bpftrace's {name} is here {_RENAMED[name]}"
     if name in _MISSING:
         return f"there is no {name} as in bpftrace: {_MISSING[name]}"
+    return None
+
+
+def foreign_provider(name: str) -> str | None:
+    """Return what an unknown provider of bpftrace's is in the language; None for any other name."""
+    if name in _PROVIDERS:
+        return f"bpftrace's {name} is here {_PROVIDERS[name]}"
+    if name in _OF_USER_SPACE:
+        return f"there is no {name} as in bpftrace: probes are put on the kernel only"
     return None
 
 

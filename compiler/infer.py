@@ -14,6 +14,7 @@ from pybpf.compiler.builtins import RESERVED
 from pybpf.compiler.builtins.functions import STRING_SIZE
 from pybpf.compiler.constants import with_constants
 from pybpf.compiler.expressions import condition
+from pybpf.compiler.foreign import foreign_provider
 from pybpf.compiler.maptypes import MapTypes
 from pybpf.compiler.names import ARGUMENT
 from pybpf.compiler.providers import PROVIDERS, find
@@ -71,8 +72,8 @@ def infer(script: ast.Script, target: Target) -> tast.TypedScript:
     scope.start_over()
     typed = tuple(p for probe, groups in clauses for p in _clause(scope, probe, groups, faults))
     for name, span in faults.unknown.items():
-        # Of a map that something faulty is stored in, that fault says enough.
-        if not maps.uses[name].broken:
+        # Of a map that something faulty is stored in, and of what is none, that fault says enough.
+        if not maps.uses[name].broken and not _is_built_in(name):
             message = f"nothing is ever stored in the map '{name}'"
             faults.found.append(Diagnostic(message, span))
     if faults.found or faults.unknown:
@@ -92,10 +93,14 @@ def _declare(script: ast.Script, faults: _Faults) -> MapTypes:
         if not isinstance(node, ast.Index):
             continue
         name, span = node.name.name, node.name.span
-        if name not in maps.uses and (name in RESERVED or ARGUMENT.fullmatch(name)):
+        if name not in maps.uses and _is_built_in(name):
             faults.found.append(Diagnostic(f"'{name}' is a built-in, not a map", span))
         maps.use(name, span)
     return maps
+
+
+def _is_built_in(name: str) -> bool:
+    return name in RESERVED or ARGUMENT.fullmatch(name) is not None
 
 
 def _nodes(script: ast.Script) -> Iterator[object]:
@@ -110,6 +115,14 @@ def _nodes(script: ast.Script) -> Iterator[object]:
             yield node
 
 
+def _unknown_provider(name: str, span: Span) -> Diagnostic:
+    known = [str(row.provider) for row in PROVIDERS]
+    there_are = f"there are {', '.join(known)}"
+    if advice := foreign_provider(name):
+        return Diagnostic(f"unknown provider '{name}'", span, (advice, there_are))
+    return Diagnostic(f"unknown provider '{name}'{did_you_mean(name, known)}", span, (there_are,))
+
+
 def _resolve(probe: ast.Probe, target: Target, faults: _Faults) -> list[_Group]:
     """Return where a clause goes.
 
@@ -120,13 +133,8 @@ def _resolve(probe: ast.Probe, target: Target, faults: _Faults) -> list[_Group]:
     name, _, where = probe.spec.partition(":")
     row = find(name)
     if row is None:
-        known = [str(r.provider) for r in PROVIDERS]
         faults.found.append(
-            Diagnostic(
-                f"unknown provider '{name}'{did_you_mean(name, known)}",
-                Span(span.source, span.start, span.start + len(name)),
-                (f"there are {', '.join(known)}",),
-            )
+            _unknown_provider(name, Span(span.source, span.start, span.start + len(name)))
         )
         return []
     try:

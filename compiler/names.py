@@ -11,7 +11,7 @@ import re
 from pybpf.compiler import ast, tast
 from pybpf.compiler.builtins import CALLABLE, VALUES
 from pybpf.compiler.builtins.values import HEX, SYMBOL
-from pybpf.compiler.convert import literal_type
+from pybpf.compiler.convert import literal_type, text_of
 from pybpf.compiler.entries import entry
 from pybpf.compiler.foreign import foreign_name
 from pybpf.compiler.providers import PROVIDERS, row_of
@@ -19,7 +19,7 @@ from pybpf.compiler.scope import NotYetKnown, Refused, Scope, fault
 from pybpf.script import Provider
 from pybpf.source import Span
 from pybpf.suggest import did_you_mean
-from pybpf.types import CHAR, LONG, ULONG, Array, Field, Ptr, Space, Struct, Type, struct_of
+from pybpf.types import LONG, ULONG, Field, Ptr, Space, Struct, Type, struct_of
 
 ARGUMENT = re.compile(r"arg(0|[1-9][0-9]{0,3})")
 _LAST_ARGUMENT = 63
@@ -118,19 +118,15 @@ def _recorded(scope: Scope, span: Span) -> tast.Expr:
 def _given(scope: Scope, expr: ast.Name) -> tast.Expr:
     """Return the constant that an environment variable holds: a number if it reads as one."""
     found = scope.target.environment.get(expr.name[1:], "")
+    text = found.encode("utf-8", "surrogateescape")
     if match := _NUMBER.fullmatch(found):
         digits = match[2]
         base = 16 if digits[:2].lower() == "0x" else 8 if digits.startswith("0") else 10
         number = int(digits, base)
         number = -number if match[1] == "-" else number
         if -(2**63) <= number < 2**64:
-            return tast.Const(number, literal_type(number, decimal=base == 10), expr.span)
-    return text_of(found.encode("utf-8", "surrogateescape"), expr.span)
-
-
-def text_of(text: bytes, span: Span) -> tast.Text:
-    """Return a string constant; its array holds the final NUL, in whole words."""
-    return tast.Text(text, Array(CHAR, -(-(len(text) + 1) // 8) * 8), span)
+            return tast.Const(number, literal_type(number, decimal=base == 10), expr.span, text)
+    return text_of(text, expr.span)
 
 
 def unknown(scope: Scope, name: ast.Name, kind: str) -> Refused:

@@ -19,6 +19,7 @@ from pybpf.compiler.runtime import CGROUP, EVENTS, LOST, ZERO
 from pybpf.dataclass import dataclass, replace
 from pybpf.isa.abi import MapType
 from pybpf.script import (
+    BUFFER,
     STACK_ERRORS,
     CompiledScript,
     Filled,
@@ -32,6 +33,9 @@ from pybpf.target.features import RINGBUF
 from pybpf.target.target import Target
 from pybpf.types import Type, size_of
 
+_SMALL_BUFFER = 1 << 18
+_SELDOM = frozenset({Provider.BEGIN, Provider.END, Provider.INTERVAL})
+
 SCRATCH = ".scratch"
 """What does not fit the stack: a per-CPU array with one element for each program."""
 
@@ -40,11 +44,12 @@ SCRATCH = ".scratch"
 class Options:
     """Sizes that a user may set: entries of each map, bytes of the ring buffer, stacks kept.
 
+    Without ``buffer_size`` it is what the script needs, see ``_buffer_size``.
     ``cgroup`` is the one whose tasks alone are traced: a directory, or ``self``; None for all.
     """
 
     map_entries: int = 4096
-    buffer_size: int = 1 << 23
+    buffer_size: int | None = None
     stacks: int = 4096
     stack_depth: int = 32
     cgroup: str | None = None
@@ -106,13 +111,34 @@ def link(
         )
     maps = [_script_map(typed, decl, options) for decl in typed.maps]
     used = _maps_used(functions)
-    maps += _runtime_maps(typed, used, target, options)
+    room = _buffer_size(typed, functions, options)
+    maps += _runtime_maps(typed, used, target, options, room)
     if scratch:
         count = len(typed.probes)
         maps.append(MapSpec(SCRATCH, MapRole.SCRATCH, MapType.PERCPU_ARRAY, 4, scratch, count))
     return CompiledScript(
-        typed.source, target.arch.name, tuple(probes), tuple(maps), typed.events, options.cgroup
+        typed.source,
+        target.arch.name,
+        tuple(probes),
+        tuple(maps),
+        typed.events,
+        options.cgroup,
+        room,
     )
+
+
+def _buffer_size(typed: tast.TypedScript, functions: list[ir.Function], options: Options) -> int:
+    """Return the room for records: little, which starts faster, where few come at a time.
+
+    What BEGIN and END print is printed once, but before anybody reads.
+    """
+    if options.buffer_size is not None:
+        return options.buffer_size
+    for probe, function in zip(typed.probes, functions, strict=True):
+        if probe.specs[0].provider not in _SELDOM and EVENTS in _maps_used([function]):
+            return BUFFER
+    once = sum(event.payload.size for event in typed.events)
+    return min(BUFFER, max(_SMALL_BUFFER, 1 << (4 * once).bit_length()))
 
 
 def _traced(spec: ProbeSpec, function: ir.Function, target: Target) -> bool:
@@ -183,12 +209,12 @@ def _maps_used(functions: list[ir.Function]) -> set[str]:
 
 
 def _runtime_maps(
-    typed: tast.TypedScript, used: set[str], target: Target, options: Options
+    typed: tast.TypedScript, used: set[str], target: Target, options: Options, room: int
 ) -> list[MapSpec]:
     maps = []
     if EVENTS in used:
         if RINGBUF in target.features:
-            events = MapSpec(EVENTS, MapRole.EVENTS, MapType.RINGBUF, 0, 0, options.buffer_size)
+            events = MapSpec(EVENTS, MapRole.EVENTS, MapType.RINGBUF, 0, 0, room)
         else:
             events = MapSpec(EVENTS, MapRole.EVENTS, MapType.PERF_EVENT_ARRAY, 4, 4, target.cpus)
         maps.append(events)

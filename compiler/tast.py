@@ -15,11 +15,15 @@ from pybpf.types import INT, Array, Space, Struct, Type, struct_of
 
 @dataclass(frozen=True, slots=True)
 class Const:
-    """An integer known to the compiler; ``value`` is in the range of ``type``."""
+    """An integer known to the compiler; ``value`` is in the range of ``type``.
+
+    ``given`` is the text that it was read from, where it came from outside the script.
+    """
 
     value: int
     type: Type
     span: Span = field(compare=False, repr=False)
+    given: bytes | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

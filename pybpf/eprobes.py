@@ -152,7 +152,6 @@ class EprobeTrace:
                     child=child,
                     strict=self._strict,
                     catch_signals=self._catch_signals,
-                    buffer_size=self._options.buffer_size,
                     before_wait=self._before_wait,
                 )
             )

@@ -53,8 +53,20 @@ def _excerpt(text: str, start: int, length: int) -> tuple[str, str]:
     shown = "".join(
         ch if ch.isprintable() or ch == "\t" else "\N{REPLACEMENT CHARACTER}" for ch in window
     )
-    pad = "".join("\t" if ch == "\t" else " " for ch in shown[: start - first])
-    return shown, pad + "^" * max(1, min(length, len(window) - (start - first)))
+    marked = shown[start - first :][: max(1, length)]
+    pad = "".join("\t" if ch == "\t" else " " * _columns(ch) for ch in shown[: start - first])
+    return shown, pad + "^" * max(1, sum(map(_columns, marked)))
+
+
+def _columns(character: str) -> int:
+    """Return how many columns of a terminal a character takes: 0, 1 or 2 (as in wcwidth)."""
+    if character.isascii():
+        return 1
+    from unicodedata import category, east_asian_width
+
+    if category(character) in {"Mn", "Me"}:
+        return 0
+    return 2 if east_asian_width(character) in {"W", "F"} else 1
 
 
 class PybpfError(Exception):

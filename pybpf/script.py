@@ -202,12 +202,16 @@ class ProbeSpec:
     span: Span | None = field(default=None, compare=False, repr=False)
 
 
+BUFFER = 1 << 23
+"""The room for records, in bytes, where probes make them that may fire at any rate."""
+
+
 @dataclass(frozen=True, slots=True)
 class CompiledScript:
     """Everything a run needs. ``probes`` are in the order of the text, as BEGINs and ENDs run.
 
     ``cgroup`` is what the map of that role, if there is one, is to hold: the cgroup at a path, or
-    the run's own (``self``).
+    the run's own (``self``). ``buffer_size`` is the room for records, in bytes.
     """
 
     source: Source
@@ -216,6 +220,7 @@ class CompiledScript:
     maps: tuple[MapSpec, ...]
     events: tuple[EventSchema, ...]
     cgroup: str | None = None
+    buffer_size: int = BUFFER
 
     def map(self, name: str) -> MapSpec:
         """Return the map called ``name``; raises KeyError."""

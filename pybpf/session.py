@@ -34,13 +34,12 @@ if TYPE_CHECKING:
     from pybpf.events.blocks import BlockReader
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_BUFFER = 1 << 23
 # How long programs that were running when they were detached may take for their records.
 _PATIENCE = 1.0
 # A reader that keeps up is woken for nearly every record, which costs the traced process more than
 # the record does. So once busy, look no more often than this, as long as there is room: seconds for
-# each byte of the buffer, which makes a millisecond for one of 8M.
-_PAUSE = 0.125e-9
+# each byte of the buffer, which makes 4 milliseconds for one of 8M.
+_PAUSE = 0.5e-9
 _ROOMY = 8
 # Fewer bytes than that are not worth a block.
 _FEW = 256
@@ -79,7 +78,6 @@ class Session:
         child: Child | None = None,
         strict: bool = True,
         catch_signals: bool = False,
-        buffer_size: int = _BUFFER,
         before_wait: Callable[[], object] | None = None,
         max_probes: int = MAX_PROBES,
         progress: Callable[[int, int], object] | None = None,
@@ -90,7 +88,7 @@ class Session:
         self._child = child
         self._strict = strict
         self._catch_signals = catch_signals
-        self._buffer_size = buffer_size
+        self._buffer_size = script.buffer_size
         self._before_wait = before_wait
         self._progress = progress
         self._attachments = Attachments(

@@ -105,7 +105,6 @@ class Trace:
                     target,
                     child=child,
                     strict=self._strict,
-                    buffer_size=self._options.buffer_size,
                 )
             )
             self._style = Style(LazySymbols(target), time.time_ns() - time.monotonic_ns())

@@ -1,5 +1,6 @@
 """The scripts that are measured: each compiles to golden code, runs in the VM, and has a twin."""
 
+import importlib
 import json
 import os
 import re
@@ -110,3 +111,13 @@ def keys(key):
 def value(found):
     """Return a number as it is, a histogram as counts by lowest value."""
     return {low: count for low, _, count in found} if isinstance(found, list) else found
+
+
+def test_notes_of_tables_are_as_wide_as_the_page(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    report = importlib.import_module("report")
+    table = report.Table("T", ["a", "b"], [["x", "10"]], "word " * 21 + "\n\nshort")
+
+    assert table.markdown() == (
+        f"### T\n\n{'word ' * 19}word\nword\n\nshort\n\n| a |  b |\n| - | -: |\n| x | 10 |\n"
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pybpf.compiler import tast
-from pybpf.compiler.convert import is_number, is_scalar
+from pybpf.compiler.convert import is_number, is_scalar, text_of
 from pybpf.compiler.scope import fault
 from pybpf.dataclass import dataclass
 from pybpf.source import Span
@@ -112,16 +112,19 @@ def dynamic(word: tast.CtxField, size: int, span: Span) -> tast.Expr:
 
 
 def _strcmp(args: tuple[tast.Expr, ...], span: Span) -> tast.Expr:
-    for arg in args:
-        if not is_string(arg.type):
-            given = isinstance(arg, tast.Const) and arg.span.text.startswith("$")
-            hint = ["what is given from outside is a number where it reads as one"] * given
-            message = f"strcmp() compares strings, and this is of type '{arg.type}'"
-            raise fault(arg.span, message, *hint)
-    left, right = args
+    left, right = map(_string, args)
     if isinstance(left, tast.Text) and isinstance(right, tast.Text):
         return tast.Const(_difference(left.value, right.value), INT, span)
     return tast.StrCmp(left, right, span)
+
+
+def _string(arg: tast.Expr) -> tast.Expr:
+    """Return a string; a number from outside is the text it was given as."""
+    if isinstance(arg, tast.Const) and arg.given is not None:
+        return text_of(arg.given, arg.span)
+    if not is_string(arg.type):
+        raise fault(arg.span, f"strcmp() compares strings, and this is of type '{arg.type}'")
+    return arg
 
 
 def _difference(left: bytes, right: bytes) -> int:

@@ -70,33 +70,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = "-d" in arguments or "--debug" in arguments
     _open_standard_files()
     try:
-        command, rest = _command(arguments)
-        status = _run(command, rest)
+        status = _status(arguments)
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read the output has seen enough.
         _give_up_output()
         return 1
     except KeyboardInterrupt as end:
-        # Whoever does not read it may be what holds us up.
-        _give_up_output()
-        return 128 + (end.args[0] if end.args else signal.SIGINT)
+        return _interrupted(end)
     except PybpfError as error:
         report(error, debug=debug)
         return 1
-    except SystemExit as end:  # argparse has printed help or the version
-        return 1 if end.code else 0
     except OSError as error:  # a full disk, a terminal that is gone
         _give_up_output()
         print(f"error: {error.strerror or error}", file=sys.stderr)
         return 1
     except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            # Python 3.11 makes another error of it while a class is made (__set_name__).
+            return _interrupted(error.__cause__)
         if debug:
             raise
         print(f"internal error: {type(error).__name__}: {error}", file=sys.stderr)
         print("  hint: this is a bug in pybpf; -d shows where", file=sys.stderr)
         return 1
     return status
+
+
+def _interrupted(end: KeyboardInterrupt) -> int:
+    """Return the status of a process that a signal ends."""
+    # Whoever does not read the output may be what holds us up.
+    _give_up_output()
+    return 128 + (end.args[0] if end.args else signal.SIGINT)
 
 
 def _given() -> list[str]:
@@ -148,6 +153,14 @@ def _command(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
 
     similar = did_you_mean(name, _COMMANDS)
     raise UsageError(f"'{name}' is no command{similar}\n  hint: try `pybpf -h`")
+
+
+def _status(arguments: Sequence[str]) -> int:
+    """Run the command that the arguments name and return its status."""
+    try:
+        return _run(*_command(arguments))
+    except SystemExit as end:  # argparse has printed help or the version
+        return 1 if end.code else 0
 
 
 def _run(command: str, arguments: Sequence[str]) -> int:

@@ -110,6 +110,8 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _capabilities() -> str:
+    if not rights.are_told():
+        return "not known without /proc/self/status"
     missing = rights.needed()
     if missing:
         raise Missing(f"this process lacks {_listed(missing)}, which root has")

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pybpf.target.target import Target
 
 _DEFAULT_MAP = 4096
-_DEFAULT_BUFFER = 1 << 23
 _DEFAULT_PROBES = 1000
 _PAGE = 4096
 
@@ -51,8 +50,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help=f"entries of each map ({_DEFAULT_MAP})",
     )  # fmt: skip
     add(
-        "--buffer", type=_buffer, default=_DEFAULT_BUFFER, metavar="SIZE",
-        help="room for records, such as 64K or 16M (8M)",
+        "--buffer", type=_buffer, metavar="SIZE",
+        help="room for records, such as 64K or 16M (8M, or what is enough)",
     )  # fmt: skip
     add(
         "--cgroup", metavar="PATH",
@@ -184,7 +183,6 @@ def _run_live(options: argparse.Namespace, source: Source, environment: dict[str
                     child=child,
                     strict=not options.keep_going,
                     catch_signals=True,
-                    buffer_size=options.buffer,
                     before_wait=sys.stdout.flush,
                     max_probes=options.max_probes,
                     progress=bar,

@@ -24,13 +24,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
 
 from pybpf.errors import EncodingError
 from pybpf.isa.insn import ByteOrder, Insn, Program
 from pybpf.isa.layout import bad_target, distances
-from pybpf.isa.table import BY_OPCODE, DISTANCE_FIELD, FREE_FIELDS, OPS, ROWS, Form, OpSpec
+from pybpf.isa.table import BY_OPCODE, DISTANCE_FIELD, FREE_FIELDS, OPS, Form, OpSpec
 
 _REGISTERS = 11
 _LDDW = OPS["lddw"].opcode
@@ -64,6 +65,7 @@ class _Raw(NamedTuple):
 _FIELDS = {"dst": (8, 0xF), "src": (12, 0xF), "off": (16, 0xFFFF), "imm": (32, 0xFFFFFFFF)}
 
 
+@cache
 def _pattern(op: OpSpec) -> _Pattern:
     mask, value = 0xFF, op.opcode
     fixed = {"dst": 0, "src": op.src or 0, "off": op.off or 0, "imm": op.imm or 0}
@@ -74,8 +76,9 @@ def _pattern(op: OpSpec) -> _Pattern:
     return _Pattern(mask, value, op)
 
 
-_BY_OP = {op: _pattern(op) for op in ROWS}
-_BY_OPCODE = {code: tuple(_BY_OP[op] for op in ops) for code, ops in BY_OPCODE.items()}
+@cache
+def _patterns(opcode: int) -> tuple[_Pattern, ...]:
+    return tuple(_pattern(op) for op in BY_OPCODE.get(opcode, ()))
 
 
 def decode(data: bytes, byteorder: ByteOrder = "little") -> Program:
@@ -129,7 +132,7 @@ def _decode_words(words: tuple[int, ...]) -> Iterator[_Raw]:
 
 
 def _match(word: int) -> _Pattern | None:
-    for pattern in _BY_OPCODE.get(word & 0xFF, ()):
+    for pattern in _patterns(word & 0xFF):
         if word & pattern.mask == pattern.value:
             return pattern
     return None
@@ -163,7 +166,7 @@ def _refused(op: OpSpec, off: int, imm: int) -> str | None:
 
 def _no_row(word: int) -> str:
     """Say which field keeps a word from being any instruction of its opcode."""
-    patterns = _BY_OPCODE.get(word & 0xFF)
+    patterns = _patterns(word & 0xFF)
     if not patterns:
         return f"no instruction has opcode {word & 0xFF:#04x}"
 
@@ -222,7 +225,7 @@ def encode(program: Program, byteorder: ByteOrder = "little") -> bytes:
             if off if field == "off" else imm:
                 raise EncodingError(index, f"{op.name} has both a label and a distance in {field}")
             off, imm = (distance, imm) if field == "off" else (off, distance)
-        mask, value, _ = _BY_OP[op]
+        mask, value, _ = _pattern(op)
         operands = dst << 8 | src << 12 | (off & 0xFFFF) << 16 | (imm & 0xFFFFFFFF) << 32
         if (
             operands & mask

@@ -385,11 +385,16 @@ def _jump_rows() -> Iterator[OpSpec]:
     yield OpSpec("exit", 0x90 | _JMP, Form.EXIT, Effect.EXIT, group=Group.BASE32)
 
 
+def _by_opcode() -> dict[int, tuple[OpSpec, ...]]:
+    found: dict[int, tuple[OpSpec, ...]] = {}
+    for row in ROWS:
+        found[row.opcode] = (*found.get(row.opcode, ()), row)
+    return found
+
+
 ROWS: tuple[OpSpec, ...] = (*_alu_rows(), *_memory_rows(), *_atomic_rows(), *_jump_rows())
 OPS: Mapping[str, OpSpec] = MappingProxyType({row.name: row for row in ROWS})
-BY_OPCODE: Mapping[int, tuple[OpSpec, ...]] = MappingProxyType(
-    {code: tuple(r for r in ROWS if r.opcode == code) for code in {r.opcode for r in ROWS}}
-)
+BY_OPCODE: Mapping[int, tuple[OpSpec, ...]] = MappingProxyType(_by_opcode())
 
 _OFF_FORMS = frozenset({Form.JUMP, Form.BRANCH_IMM, Form.BRANCH_REG, Form.MAY_GOTO})
 _IMM_FORMS = frozenset({Form.JUMP_LONG, Form.CALL_LOCAL})

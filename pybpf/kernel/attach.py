@@ -316,9 +316,13 @@ def _close(files: Sequence[Fd]) -> None:
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    with ThreadPoolExecutor(_CLOSERS) as pool:
-        for _ in pool.map(Fd.close, files):
-            pass
+    try:
+        with ThreadPoolExecutor(_CLOSERS) as pool:
+            for _ in pool.map(Fd.close, files):
+                pass
+    except RuntimeError:  # no thread is to be had (pids.max, `ulimit`)
+        for file in files:
+            file.close()
 
 
 def _all(steps: Sequence[Callable[[], None]]) -> Callable[[], None]:
@@ -339,6 +343,11 @@ def _named(tracepoint: str, attach: Callable[[], None]) -> Callable[[], None]:
             error.action = f"cannot attach to tracepoint:{tracepoint}"
             if tracepoint.startswith("ftrace/"):
                 error.hints = ("events of ftrace/ are records of tracers, and run no programs",)
+            elif error.errno == errno.E2BIG:  # BPF_TRACE_MAX_PROGS
+                error.hints = (
+                    "a tracepoint runs at most 64 programs, those of other tracers included",
+                    "join clauses into one: if (…) … else …",
+                )
             raise
 
     return named

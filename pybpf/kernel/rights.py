@@ -21,8 +21,11 @@ _FILTERED = "2"  # SECCOMP_MODE_FILTER
 
 
 def lacking() -> tuple[str, ...]:
-    """Return the capabilities that tracing may take and this process has not, in effect."""
-    effective = int(_status().get("CapEff", "0"), 16)
+    """Return the capabilities that tracing may take and this process has not, in effect.
+
+    None where /proc does not tell.
+    """
+    effective = int(_status().get("CapEff", "-1"), 16)
     return tuple(sorted(name for name, bit in _CAPABILITIES.items() if not effective >> bit & 1))
 
 
@@ -35,6 +38,11 @@ def needed() -> tuple[str, ...]:
     if "CAP_SYS_ADMIN" not in missing:
         return ()
     return tuple(name for name in ("CAP_BPF", "CAP_PERFMON") if name in missing)
+
+
+def are_told() -> bool:
+    """Whether /proc tells which capabilities this process has."""
+    return "CapEff" in _status()
 
 
 def in_user_namespace() -> bool:

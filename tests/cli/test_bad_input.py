@@ -297,6 +297,23 @@ def test_events_of_ftrace_itself_run_no_programs(pybpf):
     )
 
 
+@pytest.mark.kernel
+def test_a_tracepoint_runs_so_many_programs(pybpf, objects_of):
+    before = objects_of()
+    clauses = "tracepoint:sched/sched_process_fork { @ = count(); }\n" * 65
+    said = pybpf("run", "-c", "true", clauses)
+    assert (said.status, said.out) == (1, "")
+    assert said.err == (
+        "<script>:65:1: error: cannot attach to tracepoint:sched/sched_process_fork: "
+        "Argument list too long (errno 7)\n"
+        "    tracepoint:sched/sched_process_fork { @ = count(); }\n"
+        "    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
+        "  hint: a tracepoint runs at most 64 programs, those of other tracers included\n"
+        "  hint: join clauses into one: if (…) … else …\n"
+    )
+    assert objects_of() == before
+
+
 def test_a_script_is_utf8_whatever_the_locale(pybpf):
     said = pybpf("compile", "-d", "tokens", 'BEGIN { print("é"); }')
     assert said.status == 0

@@ -1,5 +1,7 @@
 """What all commands have in common: help, errors, an exit status."""
 
+import fcntl
+import os
 from pathlib import Path
 
 import pytest
@@ -113,6 +115,21 @@ def test_what_goes_wrong_is_one_message(pybpf, monkeypatch, error, status, text)
     assert (said.status, said.out, said.err) == (status, "", text)
 
 
+@pytest.mark.parametrize(("number", "status"), [((), 130), ((15,), 143)])
+def test_a_signal_while_a_class_is_made_is_no_bug(pybpf, monkeypatch, number, status):
+    class Interrupted:
+        def __set_name__(self, _owner, _name):
+            raise KeyboardInterrupt(*number)
+
+    def fail(_options):
+        type("Made", (), {"field": Interrupted()})
+
+    monkeypatch.setattr(run, "main", fail)
+    monkeypatch.setattr("pybpf.cli._give_up_output", lambda: None)
+    said = pybpf("run", "x")
+    assert (said.status, said.out, said.err) == (status, "", "")
+
+
 def test_debug_shows_the_kernels_log(pybpf, monkeypatch):
     fail_with(monkeypatch, KernelError(22, "cannot load", log="R0 !read_ok\nmore\n"))
     assert pybpf("run", "-d", "x").err == (
@@ -126,16 +143,21 @@ def test_debug_shows_where_a_bug_is(pybpf, monkeypatch):
         pybpf("run", "-d", "x")
 
 
-def test_a_full_disk_is_one_error(start):
+@pytest.mark.parametrize("arguments", ["list --target", "-h", "-v", "ply -h", "run -v"])
+def test_a_full_disk_is_one_error(start, arguments):
+    target = [demo()] if arguments.endswith("--target") else []
     with Path("/dev/full").open("w") as full:
-        said = start("list", "--target", demo(), stdout=full).end()
+        said = start(*arguments.split(), *target, stdout=full).end()
     assert (said.status, said.err) == (1, "error: No space left on device\n")
 
 
 def test_a_reader_that_goes_away_is_no_error(start):
-    process = start("list", "--target", demo())
-    process.stdout.readline()
-    process.stdout.close()
+    reader, writer = os.pipe()
+    fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)  # the whole output may fit into others
+    process = start("list", "--target", demo(), stdout=writer)
+    os.close(writer)
+    os.read(reader, 1)
+    os.close(reader)
     said = process.end()
     assert (said.status, said.err) == (1, "")
 

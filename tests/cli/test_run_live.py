@@ -277,3 +277,24 @@ def test_a_program_that_the_kernel_refuses_is_five_lines(pybpf, monkeypatch, deb
         assert rest.splitlines()[0].startswith(("0: ", "func#0", "Live regs", "; ", "R1"))
     else:
         assert rest == "  hint: -d shows the kernel's whole log\n"
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_functions_that_were_skipped_are_counted_and_named(pybpf, monkeypatch, debug):
+    from pybpf.kernel.attach import Skipped
+    from pybpf.session import Session
+
+    places = [Skipped("kprobe:*", "do_syscall_64", "Invalid argument")]
+    places.append(Skipped("kretprobe:v*", "vma", "No such file or directory"))
+    monkeypatch.setattr(Session, "skipped", property(lambda _: places))
+    said = pybpf("ply", *["-d"] * debug, "BEGIN { exit(0); }")
+    assert said.err == (
+        (
+            "warning: 2 functions could not be probed\n"
+            "debug: kprobe:*: do_syscall_64: Invalid argument\n"
+            "debug: kretprobe:v*: vma: No such file or directory\n"
+            "debug: attached\n"
+        )
+        if debug
+        else "warning: 2 functions could not be probed; -d names them\n"
+    )

@@ -38,6 +38,10 @@ def body(text, *events):
     return printed(f"{FIRST} {{ {text} }}", *events)
 
 
+def test_what_stands_behind_a_return_is_not_done():
+    assert outcome(f"{FIRST} {{ m[1] = 1; return; delete m[1]; }}").maps == {"m": {(1,): 1}}
+
+
 @pytest.mark.parametrize(
     ("text", "rows"),
     [
@@ -49,6 +53,8 @@ def body(text, *events):
         ("if (pid) { if (pid == 8) { print(1); return; } print(2); } print(3);", [(2,), (3,)]),
         ("if (pid) { return; } else { print(1); } print(2);", []),
         ("{ { return; } print(1); }", []),
+        # What stands behind it is not done, not even on another way to the same place.
+        ("m[1] = 1; if (!pid) { return; delete m[1]; } print(m[1]);", [(1,)]),
         # else belongs to the nearest if.
         ("if (0) if (1) print(1); else print(2);", []),
         ("if (1) if (0) print(1); else print(2);", [(2,)]),

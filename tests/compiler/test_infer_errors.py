@@ -120,17 +120,6 @@ def test_a_text_is_only_quoted_in_a_hint_where_it_is_short(kernel):
     assert said(f"BEGIN {{ comm == {long}; }}", kernel).endswith("hint: write strcmp(comm, b) == 0")
 
 
-@pytest.mark.parametrize("argument", ["7", "-0x7"])
-def test_a_number_from_outside_is_no_string(argument):
-    target = SnapshotTarget(environment={"1": argument})
-    assert said("BEGIN { print(strcmp(comm, $1)); }", target) == (
-        "<script>:1:28: error: strcmp() compares strings, and this is of type 'int'\n"
-        "    BEGIN { print(strcmp(comm, $1)); }\n"
-        "                               ^^\n"
-        "  hint: what is given from outside is a number where it reads as one"
-    )
-
-
 def test_faults_stand_in_the_order_of_the_text(kernel):
     text = "BEGIN { x = 1; }\nEND { print(y[1]); }\nfoo:bar { }\nEND { print(z); }"
 
@@ -181,6 +170,23 @@ def test_words_of_bpftrace(kernel, text, name, hint):
     first, *_, last = said(text, kernel).splitlines()
     assert first.partition("error: ")[2] == f"unknown {name}"
     assert last == f"  hint: {hint}"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("fentry:vfs_read { }", "bpftrace's fentry is here kprobe"),
+        ("hardware:cache-misses:1000 { }",
+         "bpftrace's hardware is here profile, at times instead of events"),
+        ("uprobe:/bin/sh:main { }",
+         "there is no uprobe as in bpftrace: probes are put on the kernel only"),
+    ],
+)  # fmt: skip
+def test_providers_of_bpftrace(kernel, text, hint):
+    first, *_, advice, known = said(text, kernel).splitlines()
+    assert first.partition("error: ")[2] == f"unknown provider '{text.partition(':')[0]}'"
+    assert advice == f"  hint: {hint}"
+    assert known.startswith("  hint: there are kprobe, ")
 
 
 def test_words_of_bpftrace_are_no_words_here():

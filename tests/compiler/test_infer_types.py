@@ -137,6 +137,9 @@ CONSTANTS = [
     # What is given from outside: strtoll() with base 0, or else a string.
     ("$N", "int", 5),
     ("$N + 1", "int", 6),
+    ('strcmp($N, "5")', "int", 0),
+    ('strcmp("0xffffffff", $HEX)', "int", 0),
+    ("strcmp($NEG, $PADDED)", "int", ord("-") - ord(" ")),
     ("$NEG", "int", -5),
     ("$HEX", "unsigned int", 2**32 - 1),
     ("$OCT", "int", 8),

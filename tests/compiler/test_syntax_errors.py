@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pybpf.compiler.parser import parse_text
-from pybpf.errors import ParseError
-from pybpf.source import Source
+from pybpf.errors import Diagnostic, ParseError
+from pybpf.source import Source, Span
 
 
 def script(text):
@@ -374,3 +374,21 @@ def test_foreign_words_are_names_where_the_grammar_takes_them():
 
     with pytest.raises(ParseError, match="unexpected 'x', expected ';'"):
         script(text)
+
+
+@pytest.mark.parametrize(
+    ("before", "marked", "line"),
+    [
+        ("ab ", "xyz", "   ^^^"),
+        ("ü€ ", "xyz", "   ^^^"),
+        ("日本 ", "xyz", "     ^^^"),
+        ("e\u0301 ", "xyz", "  ^^^"),
+        ("\t日 ", "x", "\t   ^"),
+        ("a", "日本", " ^^^^"),
+        ("a\x1b", "\u0301", "  ^"),
+    ],
+)
+def test_carets_stand_below_what_a_terminal_shows(before, marked, line):
+    source = Source("x.ply", f"{before}{marked} end")
+    span = Span(source, len(before), len(before) + len(marked))
+    assert Diagnostic("wrong", span).render().splitlines()[2] == f"    {line}"

@@ -2,6 +2,8 @@
 
 import errno
 import math
+import os
+import threading
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,6 +12,7 @@ from pybpf.errors import KernelError, TargetError
 from pybpf.isa.insn import Program
 from pybpf.kernel import attach, features, syscall
 from pybpf.kernel.attach import Attachments, Skipped
+from pybpf.kernel.fd import Fd
 from pybpf.script import KernelFunction, ProbeSpec, Provider
 from pybpf.target.symbols import SymbolTable
 
@@ -225,3 +228,20 @@ def test_what_progress_raises_ends_it(kernel, monkeypatch, multi):
     opened = kernel.links + kernel.events
     assert len(opened) == (1 if multi else 2)
     assert not any(one.open for one in opened)
+
+
+@pytest.mark.parametrize("threads", [0, 3])
+def test_all_is_closed_where_threads_are_few(monkeypatch, threads):
+    started = []
+
+    def start(thread, _start=threading.Thread.start):
+        if len(started) >= threads:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        _start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    files = [Fd(os.open("/", os.O_PATH)) for _ in range(40)]
+    attach._close(files)
+    assert all(file.closed for file in files)
+    assert len(started) <= threads

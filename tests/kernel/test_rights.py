@@ -47,6 +47,13 @@ def test_root_lacks_none(files):
     assert rights.explain() == ""
 
 
+def test_without_proc_none_is_said_to_be_lacking(files):
+    files.clear()
+    assert not rights.are_told()
+    assert rights.lacking() == rights.needed() == ()
+    assert rights.explain() == ""
+
+
 def test_what_a_refusal_may_come_from(files):
     effective(files, seccomp=2)
     files["/sys/kernel/security/lockdown"] = "none integrity [confidentiality]\n"

@@ -114,7 +114,8 @@ def test_words(vm, script, text):
              "<script>:1:1: error: there is no CPU 2; they go from 0 to 1"),
         case("unknown provider", "foo:bar { exit(0); }",
              "<script>:1:1: error: unknown provider 'foo'\n"
-             "  hint: there are kprobe, kretprobe, tracepoint, eprobe, BEGIN, END, interval, profile"),
+             "  hint: there are kprobe, kretprobe, tracepoint, eprobe, BEGIN, END, interval, "
+             "profile"),
         case("unknown tracepoint", "tracepoint:nosuch/ev { exit(0); }",
              "<script>:1:1: error: unknown tracepoint 'nosuch/ev'\n"
              "  hint: `pybpf list 'tracepoint:*'` shows all there are"),

@@ -108,6 +108,7 @@ DIFFERENCES = {
     "Words of C and bpftrace": [
         f"{L}test_grammar[loops]", f"{L}test_grammar[assignment of sums]",
         "tests/compiler/test_infer_errors.py::test_words_of_bpftrace",
+        "tests/compiler/test_infer_errors.py::test_providers_of_bpftrace",
     ],
     "All errors of types": [
         "tests/compiler/test_infer_errors.py::test_errors[together]", f"{V}test_crashes",

@@ -103,9 +103,7 @@ def run(objects_of, gone):
                 environment["target"] = str(child.pid)
             target = (Older if old else LiveTarget)(environment)
             script = compile_script(text, target, options)
-            session = stack.enter_context(
-                Session(script, target, child=child, strict=strict, buffer_size=options.buffer_size)
-            )
+            session = stack.enter_context(Session(script, target, child=child, strict=strict))
             objects = objects_of()
             assert {kind for kind, _ in objects} >= {"prog"}
             rows = list(session.blocks(timeout) if blocks else session.rows(timeout))
