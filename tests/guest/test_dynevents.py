@@ -119,6 +119,7 @@ def difference(text, world):
 
 
 @pytest.mark.guest
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_random_definitions_are_judged_as_by_the_kernel(seed, world):

@@ -58,6 +58,7 @@ def by_cpu(records):
     return found
 
 
+@pytest.mark.slow
 def test_the_same_records_as_the_kernels_own(tree):
     ours, theirs = [], []
     with (
@@ -93,6 +94,7 @@ def test_the_same_text_as_the_kernels_own(tree):
     assert 'name="/nowhere/5" first=0x2f' in ours[5]
 
 
+@pytest.mark.slow
 def test_several_threads_on_several_cpus(tree):
     threads = [threading.Thread(target=calls, args=(range(k, 2000, 4),)) for k in range(4)]
     with (
@@ -157,6 +159,7 @@ def is_eprobe(row):
     return row["accepted"] and row["definition"].startswith("e") and not row["setup"]
 
 
+@pytest.mark.slow
 def test_the_verifier_takes_what_kernels_accepted():
     target, loaded, missing = LiveTarget(), 0, 0
     rows = lzma.decompress((DATA / f"{os.environ['PYBPF_GUEST']}.jsonl.xz").read_bytes())
