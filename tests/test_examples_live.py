@@ -20,6 +20,8 @@ TIME = r"\d\d:\d\d:\d\d\.\d{9}"
 TOOK = r"(?:\d|\d\d|\d\d\d|\d\.\d\d|\d\d\.\d)(?:ns|us|ms|[ ]s)"
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers and events of x86")
 SLEEP = "import time\nfor _ in range(20): time.sleep(0.002)"
+MOST = 10
+"""Of 20 sleeps: the kernel skips a program where another runs on that CPU."""
 
 
 def table(lines, heading, row):
@@ -114,7 +116,7 @@ def test_runqlat(job):
     found = job.map("runqlat.ply", SLEEP)
 
     assert found.keys() == {job.name}
-    assert events(found[job.name]) >= 20
+    assert events(found[job.name]) >= MOST
     assert min(low for low, _, _ in found[job.name]) < 1_000_000_000
 
 
@@ -122,7 +124,7 @@ def test_cpudist(job):
     found = job.map("cpudist.ply", SLEEP)
 
     assert found.keys() == {job.name}
-    assert events(found[job.name]) >= 20
+    assert events(found[job.name]) >= MOST
     assert sum(low * count for low, _, count in found[job.name]) < 10_000_000_000
 
 
