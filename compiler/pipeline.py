@@ -110,9 +110,9 @@ def link(
             for spec in probe.specs
         )
     maps = [_script_map(typed, decl, options) for decl in typed.maps]
-    used = _maps_used(functions)
-    room = _buffer_size(typed, functions, options)
-    maps += _runtime_maps(typed, used, target, options, room)
+    uses = [_maps_used(function) for function in functions]
+    room = _buffer_size(typed, uses, options)
+    maps += _runtime_maps(typed, set().union(*uses), target, options, room)
     if scratch:
         count = len(typed.probes)
         maps.append(MapSpec(SCRATCH, MapRole.SCRATCH, MapType.PERCPU_ARRAY, 4, scratch, count))
@@ -127,15 +127,15 @@ def link(
     )
 
 
-def _buffer_size(typed: tast.TypedScript, functions: list[ir.Function], options: Options) -> int:
+def _buffer_size(typed: tast.TypedScript, uses: list[set[str]], options: Options) -> int:
     """Return the room for records: little, which starts faster, where few come at a time.
 
     What BEGIN and END print is printed once, but before anybody reads.
     """
     if options.buffer_size is not None:
         return options.buffer_size
-    for probe, function in zip(typed.probes, functions, strict=True):
-        if probe.specs[0].provider not in _SELDOM and EVENTS in _maps_used([function]):
+    for probe, used in zip(typed.probes, uses, strict=True):
+        if probe.specs[0].provider not in _SELDOM and EVENTS in used:
             return BUFFER
     once = sum(event.payload.size for event in typed.events)
     return min(BUFFER, max(_SMALL_BUFFER, 1 << (4 * once).bit_length()))
@@ -193,18 +193,17 @@ def aggregate_size(role: MapRole, value: Type) -> int:
     return 8 * 8 * size_of(value) if role is MapRole.QUANTIZE else 8
 
 
-def _maps_used(functions: list[ir.Function]) -> set[str]:
+def _maps_used(function: ir.Function) -> set[str]:
     used: set[str] = set()
-    for function in functions:
-        for block in function.blocks:
-            for instr in block.instrs:
-                match instr.op:
-                    case ir.CallHelper(args=args):
-                        used |= {a.name for a in args if isinstance(a, ir.MapRef)}
-                    case ir.Copy(src=ir.MapRef(name=name)) | ir.MapValueAddr(name=name):
-                        used.add(name)
-                    case _:
-                        pass
+    for block in function.blocks:
+        for instr in block.instrs:
+            match instr.op:
+                case ir.CallHelper(args=args):
+                    used |= {a.name for a in args if isinstance(a, ir.MapRef)}
+                case ir.Copy(src=ir.MapRef(name=name)) | ir.MapValueAddr(name=name):
+                    used.add(name)
+                case _:
+                    pass
     return used
 
 

@@ -88,7 +88,6 @@ class Session:
         self._child = child
         self._strict = strict
         self._catch_signals = catch_signals
-        self._buffer_size = script.buffer_size
         self._before_wait = before_wait
         self._progress = progress
         self._attachments = Attachments(
@@ -116,7 +115,7 @@ class Session:
             if self._catch_signals:
                 self._catch(stack)
             stack.enter_context(room_for_files(self._files()))
-            self._loaded = stack.enter_context(Loaded(self.script, buffer_size=self._buffer_size))
+            self._loaded = stack.enter_context(Loaded(self.script))
             stack.callback(self._attachments.close)
             self._decoder = Decoder(
                 self.script, self._loaded, byteorder=self._target.arch.byteorder
@@ -242,8 +241,8 @@ class Session:
             return True
         ring = self._loaded.ring
         if ring is not None and ring.fileno() in ready:
-            early = self._drained + _PAUSE * self._buffer_size - time.monotonic()
-            if early > 0 and ring.used < self._buffer_size // _ROOMY:
+            early = self._drained + _PAUSE * self.script.buffer_size - time.monotonic()
+            if early > 0 and ring.used < self.script.buffer_size // _ROOMY:
                 time.sleep(early)
         return False
 

@@ -30,7 +30,7 @@ _U32 = struct.Struct("=I")
 class Loaded:
     """A script's maps and programs; closing it frees all of them. Also reads maps for decoding."""
 
-    def __init__(self, script: CompiledScript, *, buffer_size: int) -> None:
+    def __init__(self, script: CompiledScript) -> None:
         """Create the maps, then load the programs; raises KernelError with nothing left behind."""
         self.script = script
         self.maps: dict[str, Map] = {}
@@ -43,19 +43,19 @@ class Loaded:
                     self.maps[spec.name] = self._stack.enter_context(described.create(spec))
                     if spec.role is MapRole.CGROUP:
                         self._fill_cgroup(self.maps[spec.name])
-            self.ring = self._open_ring(buffer_size)
+            self.ring = self._open_ring()
         except BaseException:
             self.close()
             raise
 
-    def _open_ring(self, buffer_size: int) -> Ring | None:
+    def _open_ring(self) -> Ring | None:
         for spec in self.script.maps:
             if spec.role is MapRole.EVENTS:
                 events = self.maps[spec.name]
                 ring: Ring = (
                     RingBuffer(events)
                     if spec.type is MapType.RINGBUF
-                    else PerfBuffer(events, buffer_size)
+                    else PerfBuffer(events, self.script.buffer_size)
                 )
                 self._stack.callback(ring.close)
                 return ring

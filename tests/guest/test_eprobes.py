@@ -172,7 +172,7 @@ def test_the_verifier_takes_what_kernels_accepted():
         except DynEventError:
             missing += 1  # an event of a module, or what newer kernels refuse
             continue
-        with Loaded(script, buffer_size=1 << 16) as programs:
+        with Loaded(script) as programs:
             for probe in script.probes:
                 programs.program(probe)
         loaded += 1

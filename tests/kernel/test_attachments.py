@@ -22,7 +22,7 @@ class Attached:
     def __init__(self, text=SCRIPT):
         self.target = LiveTarget({"target": str(os.getpid())})
         self.script = compile_script(text, self.target)
-        self.loaded = Loaded(self.script, buffer_size=4096)
+        self.loaded = Loaded(self.script)
         self.attachments = Attachments(self.target)
         self.steps = [self.attachments.open(p, self.loaded.program(p)) for p in self.script.probes]
 

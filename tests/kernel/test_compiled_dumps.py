@@ -53,7 +53,7 @@ SCRIPTS = (
 def test_bpftool_prints_the_loaded_program_as_we_do(text):
     script = compile_script(text, LiveTarget())
 
-    with closing(Loaded(script, buffer_size=1 << 16)) as loaded:
+    with closing(Loaded(script)) as loaded:
         program = loaded.program(script.probes[0])
         xlated = program.xlated()
         dumped = subprocess.run(

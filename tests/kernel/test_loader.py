@@ -26,7 +26,7 @@ SCRIPT = """BEGIN {
 def load(text=SCRIPT, **options):
     target = LiveTarget()
     script = compile_script(text, target, Options(**options))
-    return Loaded(script, buffer_size=4096)
+    return Loaded(script)
 
 
 def run_begin(loaded):

@@ -54,7 +54,7 @@ def test_no_program_is_refused(lacking, contained):
     @given(typed_scripts())
     def load(text):
         nonlocal scripts
-        script = Loaded(compile_script(text, on, options), buffer_size=4096)
+        script = Loaded(compile_script(text, on, options))
         try:
             for probe in script.script.probes:
                 script.program(probe)

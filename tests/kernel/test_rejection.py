@@ -128,7 +128,7 @@ def refused(text, old, new):
     insns[index] = assemble(f"{new}; exit").insns[0]
     program = replace(probe.program, insns=tuple(insns))
     broken = replace(script, probes=(replace(probe, program=program),))
-    with Loaded(broken, buffer_size=4096) as loaded, pytest.raises(KernelError) as caught:
+    with Loaded(broken) as loaded, pytest.raises(KernelError) as caught:
         loaded.program(broken.probes[0])
     return caught.value, slot_offsets(program)[index]
 
