@@ -15,7 +15,7 @@ from pybpf.tracefs.dynevents.eprobe import make_eprobe
 from pybpf.tracefs.dynevents.existing import Existing
 from pybpf.tracefs.dynevents.fprobe import make_fprobe
 from pybpf.tracefs.dynevents.kprobe import make_kprobe
-from pybpf.tracefs.dynevents.log import LogEntry, Refused
+from pybpf.tracefs.dynevents.log import Answer, LogEntry, Refused
 from pybpf.tracefs.dynevents.messages import Message
 from pybpf.tracefs.dynevents.probe import NotMine, State
 from pybpf.tracefs.dynevents.removal import remove_all, remove_named
@@ -35,7 +35,7 @@ _BUFFER = MAX_LINE + 2
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Answer):
     """The kernel's answer to one write.
 
     ``errno`` is 0 where it is accepted; ``at`` says which call fails otherwise. ``written`` counts
@@ -54,21 +54,6 @@ class Verdict:
     assumptions: tuple[str, ...]
     line: int
     """Where in the data, in bytes, the line begins that was refused; else the last line."""
-
-    @property
-    def accepted(self) -> bool:
-        """Say whether the write succeeds."""
-        return self.errno == 0
-
-    @property
-    def message(self) -> str | None:
-        """The most specific message of the error_log, None where nothing was logged."""
-        return self.errors[0].message if self.errors else None
-
-    @property
-    def column(self) -> int | None:
-        """Where in the logged command the fault is, in bytes from 0."""
-        return self.errors[0].column if self.errors else None
 
     @property
     def listing(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ spaces between its words, and the column counts bytes of that text.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 
 from pybpf.dataclass import dataclass
@@ -24,12 +25,35 @@ class LogEntry:
     column: int
 
 
+class Answer:
+    """What all verdicts tell of a write: a kernel's errno, 0 for none, and what it logged."""
+
+    __slots__ = ()
+    errno: int
+    errors: tuple[LogEntry, ...]
+
+    @property
+    def accepted(self) -> bool:
+        """Say whether the write succeeds."""
+        return self.errno == 0
+
+    @property
+    def message(self) -> str | None:
+        """The most specific message of the error_log, None where nothing was logged."""
+        return self.errors[0].message if self.errors else None
+
+    @property
+    def column(self) -> int | None:
+        """Where in the logged command the fault is, in bytes from 0."""
+        return self.errors[0].column if self.errors else None
+
+
 class Refused(Exception):
     """The kernel says no; ``errno`` is with which number."""
 
-    def __init__(self, errno: int) -> None:
-        self.errno = errno
-        super().__init__(errno)
+    def __init__(self, number: int = errno.EINVAL) -> None:
+        self.errno = number
+        super().__init__(number)
 
 
 class Log:
@@ -63,7 +87,7 @@ class Log:
         said = self.rules.say(message) if isinstance(message, Message) else message
         self.entries.append(LogEntry(subsystem, said, restore(command), column))
 
-    def refuse(self, message: Message, errno: int, offset: int = 0) -> Refused:
+    def refuse(self, message: Message, number: int, offset: int = 0) -> Refused:
         """Log a message, and return what to raise."""
         self.add(message, offset)
-        return Refused(errno)
+        return Refused(number)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import re
+from collections.abc import Container
 
 from pybpf.tracefs.dynevents.argument import Argument
 from pybpf.tracefs.dynevents.ctext import NumberError, signed
@@ -16,22 +17,21 @@ _SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]*", re.ASCII)
 
 def is_symbol(name: str, state: State) -> bool:
     """Say whether the kernel has a symbol; where that is not known, one that may be is taken."""
-    if not _SYMBOL.fullmatch(name):
-        return False
-    if state.world.symbols is None:
-        state.assume(f"the symbols of the kernel are not known: {name} is taken to exist")
-        return True
-    return name in state.world.symbols
+    return _is_known(name, "symbols", state.world.symbols, state)
 
 
 def is_function(name: str, state: State) -> bool:
     """Say whether a kprobe can be put on a function; see ``is_symbol``."""
+    return _is_known(name, "functions", state.world.functions, state)
+
+
+def _is_known(name: str, what: str, known: Container[str] | None, state: State) -> bool:
     if not _SYMBOL.fullmatch(name):
         return False
-    if state.world.functions is None:
-        state.assume(f"the functions of the kernel are not known: {name} is taken to exist")
+    if known is None:
+        state.assume(f"the {what} of the kernel are not known: {name} is taken to exist")
         return True
-    return name in state.world.functions
+    return name in known
 
 
 def look_up_symbols(argument: Argument, state: State) -> None:

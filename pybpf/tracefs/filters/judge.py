@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pybpf.dataclass import dataclass
 from pybpf.errors import TargetError
 from pybpf.tracefs.dynevents.ctext import as_bytes, restore, skip_spaces
-from pybpf.tracefs.dynevents.log import LogEntry
+from pybpf.tracefs.dynevents.log import Answer, LogEntry
 from pybpf.tracefs.dynevents.world import World
 from pybpf.tracefs.filters.fields import Fields, kernel_fields
 from pybpf.tracefs.filters.messages import SUBSYSTEM, FilterFault, FilterMessage
@@ -28,7 +28,7 @@ NONE = "none\n"
 
 
 @dataclass(frozen=True, slots=True)
-class FilterVerdict:
+class FilterVerdict(Answer):
     """The kernel's answer to one write to an event's ``filter``.
 
     ``file`` is what the file reads afterwards; where a filter was refused, that is the refusal, and
@@ -40,21 +40,6 @@ class FilterVerdict:
     file: str
     value: Filter | None
     assumptions: tuple[str, ...]
-
-    @property
-    def accepted(self) -> bool:
-        """Say whether the write succeeds."""
-        return self.errno == 0
-
-    @property
-    def message(self) -> str | None:
-        """What the error_log says, None where it says nothing."""
-        return self.errors[0].message if self.errors else None
-
-    @property
-    def column(self) -> int | None:
-        """Where in the filter the fault is as the error_log has it, in bytes from 0."""
-        return self.errors[0].column if self.errors else None
 
 
 class Checker:

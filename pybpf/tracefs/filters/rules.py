@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pybpf.dataclass import dataclass
+from pybpf.dataclass import dataclass, replace
 from pybpf.tracefs.dynevents.rules import Rules
 
 PAGE = 4096
@@ -62,17 +62,7 @@ _6_12 = TracingRules(
     checks_names=True,
     qualified="{}.{}.${}",
 )
-_7_3 = TracingRules(
-    cpu_lists=True,
-    functions=True,
-    stack_fields=True,
-    trigger_filter_logged=True,
-    hitcounts=True,
-    common_comm=True,
-    double_cpu=True,
-    checks_names=True,
-    qualified="{}.{}.${}",
-)
+_7_3 = replace(_6_12, common_comm=True, double_cpu=True)
 _KNOWN: Mapping[str, TracingRules] = {"6.1": _6_1, "6.12": _6_12}
 
 

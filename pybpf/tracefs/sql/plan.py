@@ -43,6 +43,7 @@ from pybpf.tracefs.triggers.value import (
     Snapshot,
     Trace,
 )
+from pybpf.types import Int
 
 GROUP = "sql"
 """The group of the eprobes that plans make."""
@@ -270,7 +271,7 @@ def _type(choice: Choice) -> str:
         return choice.string
     if "char[" in choice.ctype:
         return "string"
-    return f"{'s' if choice.signed else 'u'}{8 * choice.size}"
+    return str(Int(choice.size, choice.signed))
 
 
 def _check(plan: Plan, query: Query, world: World) -> None:

@@ -17,6 +17,7 @@ from pybpf.tracefs.sql.syntax import Arithmetic, Cast, Expression, Literally, Na
 from pybpf.tracefs.sql.tables import DELTAS, Side, Tables
 from pybpf.tracefs.triggers.value import Binary, HistField, Number, Variable, VariableRef
 from pybpf.tracefs.triggers.value import Expression as Computed
+from pybpf.types import Int
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,4 +213,4 @@ def _numeric(found: KernelField) -> tuple[str, int, bool]:
         signed = not found.ctype.startswith("u") and found.ctype != "gfp_t"
         if size == found.size:
             return found.ctype, size, signed
-    return f"{'s' if found.signed else 'u'}{8 * found.size}", found.size, found.signed
+    return str(Int(found.size, found.signed)), found.size, found.signed

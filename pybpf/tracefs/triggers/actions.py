@@ -13,6 +13,7 @@ import errno
 from collections.abc import Callable
 
 from pybpf.tracefs.dynevents.ctext import restore
+from pybpf.tracefs.dynevents.log import Refused
 from pybpf.tracefs.triggers.expression import Parser, find_variable, is_unknown, refer, remains
 from pybpf.tracefs.triggers.matching import find_compatible
 from pybpf.tracefs.triggers.messages import HistMessage
@@ -25,18 +26,18 @@ from pybpf.tracefs.triggers.model import (
     HistField,
     Is,
 )
-from pybpf.tracefs.triggers.state import Refusal, State
+from pybpf.tracefs.triggers.state import State
 from pybpf.tracefs.triggers.synthetic import Slot, slots_of
 from pybpf.tracefs.triggers.text import strip
 
 MakeHist = Callable[[State, str, str], None]
-"""Makes a histogram on an event: raises Refusal."""
+"""Makes a histogram on an event: raises Refused."""
 
 _COMMAND_MAX = 256
 
 
 def parse_action(text: str, state: State) -> Action:
-    """Return the action in ``handler(…).action(…)``. Raises Refusal."""
+    """Return the action in ``handler(…).action(…)``. Raises Refused."""
     head, _, rest = text.partition("(")
     on, closing, rest = rest.partition(")")
     match head:
@@ -45,7 +46,7 @@ def parse_action(text: str, state: State) -> Action:
         case _:
             handler: Handler = "onmax" if head == "onmax" else "onchange"
             if not closing:
-                raise Refusal
+                raise Refused
             found = Action(handler, variable=on)
     _parse_what(rest, found, state)
     return found
@@ -110,7 +111,7 @@ class Maker:
         self.parser = Parser(state, data)
 
     def make(self) -> None:
-        """Make it for all actions in their order. Raises Refusal."""
+        """Make it for all actions in their order. Raises Refused."""
         for action in self.data.actions:
             if action.handler != "onmatch":
                 self._track(action)
@@ -130,7 +131,7 @@ class Maker:
         if variable is None:
             raise self.state.refuse(HistMessage.ONX_VAR_NOT_FOUND, name[1:])
         if refer(self.data, variable) is None:
-            raise Refusal(errno.ENOMEM)
+            raise Refused(errno.ENOMEM)
         hidden = "__max" if action.handler == "onmax" else "__change"
         if self._variable(hidden, None) is None:
             raise self.state.refuse(HistMessage.ONX_VAR_CREATE_FAIL)
@@ -140,7 +141,7 @@ class Maker:
         others = [t.data for t in self.state.triggers if t.data is not None]
         actions = [a for data in [*others, self.data] for a in data.actions]
         if any(other.kind == "snapshot" and other is not action for other in actions):
-            raise Refusal(errno.EBUSY)
+            raise Refused(errno.EBUSY)
 
     def _save(self, action: Action) -> None:
         if self.data.saved:
@@ -148,7 +149,7 @@ class Maker:
         for parameter in action.parameters:
             try:
                 variable = self._field_variable(parameter)
-            except Refusal:
+            except Refused:
                 self.state.log(HistMessage.FIELD_VAR_CREATE_FAIL, remains(parameter))
                 raise
             self.data.saved.append(variable.variable or "")
@@ -167,11 +168,11 @@ class Maker:
                 else self._make_variable(action, system, on, name)
             )
             if found is None:
-                raise Refusal
+                raise Refused
             if place >= len(slots) or not self._fits(slots[place], found):
                 raise self.state.refuse(HistMessage.SYNTH_TYPE_MISMATCH, name)
             if refer(self.data, found, system, on) is None:
-                raise Refusal(errno.ENOMEM)
+                raise Refused(errno.ENOMEM)
         if len(action.parameters) != len(slots):
             raise self.state.refuse(HistMessage.SYNTH_COUNT_MISMATCH, event.event)
 
@@ -211,7 +212,7 @@ class Maker:
         if self._is_here(system, event):
             try:
                 found = self._field_variable(name)
-            except Refusal:
+            except Refused:
                 pass
             else:
                 self.data.field_variables += 1
@@ -227,7 +228,7 @@ class Maker:
             raise self.state.refuse(HistMessage.TOO_MANY_FIELD_VARS, name)
         try:
             value = self.parser.atom(name, Is.VAR)
-        except Refusal:
+        except Refused:
             self.state.log(HistMessage.FIELD_VAR_PARSE_FAIL, remains(name))
             raise
         # The kernel has cut SYSTEM.EVENT.$NAME apart by now.
@@ -273,7 +274,7 @@ class Maker:
             return None
         try:
             self.make_hist(state, place, command)
-        except Refusal:
+        except Refused:
             state.log(HistMessage.HIST_CREATE_FAIL, name)
             return None
         found = find_variable(state, self.data, system, event, hidden)
@@ -289,11 +290,11 @@ def _name(key: HistField) -> str:
 
 
 def _qualified(text: str) -> tuple[str | None, str | None, str]:
-    """Return system, event and name in ``[SYSTEM.EVENT.]NAME``. Raises Refusal."""
+    """Return system, event and name in ``[SYSTEM.EVENT.]NAME``. Raises Refused."""
     system, dot, rest = text.partition(".")
     if not dot:
         return None, None, text
     event, dot, name = rest.partition(".")
     if not dot:
-        raise Refusal
+        raise Refused
     return system, event, name

@@ -11,6 +11,7 @@ Source: parse_hist_trigger_attrs(), parse_var_defs() of kernel/trace/trace_event
 from __future__ import annotations
 
 from pybpf.tracefs.dynevents.ctext import NumberError, unsigned
+from pybpf.tracefs.dynevents.log import Refused
 from pybpf.tracefs.triggers.messages import HistMessage
 from pybpf.tracefs.triggers.model import (
     ACTIONS_MAX,
@@ -19,14 +20,14 @@ from pybpf.tracefs.triggers.model import (
     VARIABLES_MAX,
     Attributes,
 )
-from pybpf.tracefs.triggers.state import Refusal, State
+from pybpf.tracefs.triggers.state import State
 from pybpf.tracefs.triggers.text import strip
 
 _HANDLERS = ("onmatch(", "onmax(", "onchange(")
 
 
 def read_attributes(text: str, state: State) -> Attributes:
-    """Return the parts of a histogram's text. Raises Refusal."""
+    """Return the parts of a histogram's text. Raises Refused."""
     found = Attributes()
     for part in text.split(":"):
         if "=" in part:
@@ -44,9 +45,9 @@ def read_attributes(text: str, state: State) -> Attributes:
         elif part.startswith(_HANDLERS) and len(found.actions) < ACTIONS_MAX:
             found.actions.append(part)
         else:
-            raise Refusal
+            raise Refused
     if found.keys is None:
-        raise Refusal
+        raise Refused
     if found.clock is None:
         found.clock = "global"
     return found
@@ -77,15 +78,15 @@ def _bits(text: str) -> int:
     try:
         size = unsigned(text)
     except NumberError as error:
-        raise Refusal(error.errno) from None
+        raise Refused(error.errno) from None
     bits = max(size - 1, 0).bit_length()
     if not BITS_MIN <= bits <= BITS_MAX:
-        raise Refusal
+        raise Refused
     return bits
 
 
 def read_variables(attributes: Attributes, state: State) -> None:
-    """Cut the definitions of variables into names and expressions. Raises Refusal."""
+    """Cut the definitions of variables into names and expressions. Raises Refused."""
     for assignment in attributes.assignments:
         # The kernel overlooks what follows the sixteenth of one part.
         for definition in assignment.split(",")[:VARIABLES_MAX]:

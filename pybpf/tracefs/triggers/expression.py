@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 
 from pybpf.tracefs.dynevents.ctext import U64, NumberError, is_digit, restore, unsigned
+from pybpf.tracefs.dynevents.log import Refused
 from pybpf.tracefs.filters.fields import KernelField, Kind
 from pybpf.tracefs.filters.rules import MAX_STRING
 from pybpf.tracefs.triggers.listing import expression_text
@@ -25,7 +26,7 @@ from pybpf.tracefs.triggers.model import (
     HistField,
     Is,
 )
-from pybpf.tracefs.triggers.state import Refusal, State
+from pybpf.tracefs.triggers.state import State
 
 _MAX_PARTS = 3
 _DIVIDE_BITS = 20
@@ -48,7 +49,7 @@ class Parser:
         self.rules = state.rules
 
     def expression(self, text: str, flags: Is, variable: str | None = None) -> HistField:
-        """Return what a text stands for. Raises Refusal."""
+        """Return what a text stands for. Raises Refused."""
         return self._expression(text, flags, variable, [0])
 
     def _expression(
@@ -64,7 +65,7 @@ class Parser:
             return self._negated(text, flags, variable, parts)
         left, right = text[:place], text[place + 1 :]
         if not left or not right:
-            raise Refusal
+            raise Refused
         first = self._operand(left, parts)
         second = self._operand(right, parts)
         return self._binary(text[place], (first, second), flags, variable, right)
@@ -79,11 +80,11 @@ class Parser:
         if parts[0] > _MAX_PARTS:
             raise self.state.refuse(HistMessage.TOO_MANY_SUBEXPR, text)
         if "(" not in text:
-            raise Refusal
+            raise Refused
         inner = text[2:]
         end = inner.rfind(")")
         if end < 0:
-            raise Refusal
+            raise Refused
         if inner[end + 1 :]:
             raise self.state.refuse(HistMessage.UNARY_MINUS_SUBEXPR, inner)
         found = HistField(flags | Is.EXPR, self.data, variable)
@@ -94,7 +95,7 @@ class Parser:
         if operand.flags & (Is.LOG2 | Is.BUCKET):
             # The kernel takes what it groups by for an operand, and has no operator for it.
             if self.rules.checks_names:
-                raise Refusal
+                raise Refused
             return found
         found.name = expression_text(found, self.rules)
         return found
@@ -132,11 +133,11 @@ class Parser:
             return operand
         found = operand.owner.variable(operand.name or "")
         if found is None:
-            raise Refusal
+            raise Refused
         return found
 
     def atom(self, text: str, flags: Is, variable: str | None = None) -> HistField:
-        """Return the field, the variable or the number that a text is. Raises Refusal."""
+        """Return the field, the variable or the number that a text is. Raises Refused."""
         if is_digit(text[:1]):
             try:
                 found = self._constant(unsigned(text), flags | Is.CONST)
@@ -194,7 +195,7 @@ class Parser:
     def field(self, text: str, flags: Is) -> tuple[KernelField | None, Is, int]:
         """Return the field that a text names, with what its modifier adds, and buckets' width.
 
-        Raises Refusal.
+        Raises Refused.
         """
         name, dot, modifier = text.partition(".")
         buckets = 0
@@ -258,7 +259,7 @@ class Parser:
         raise self.state.refuse(HistMessage.BAD_FIELD_MODIFIER, modifier)
 
     def make(self, field: KernelField | None, flags: Is, variable: str | None = None) -> HistField:
-        """Return a histogram's field of what an event's field holds. Raises Refusal."""
+        """Return a histogram's field of what an event's field holds. Raises Refused."""
         found = HistField(flags, self.data, variable)
         found.field = field
         if flags & Is.HITCOUNT or flags & Is.CONST:
@@ -290,7 +291,7 @@ class Parser:
         elif field.size in _SIZES:
             found.size, found.signed = field.size, field.signed
         else:
-            raise Refusal(errno.ENOMEM)
+            raise Refused(errno.ENOMEM)
 
 
 def is_reference(text: str) -> bool:

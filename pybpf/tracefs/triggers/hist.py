@@ -10,6 +10,7 @@ import errno
 
 from pybpf.dataclass import replace
 from pybpf.tracefs.dynevents.ctext import restore
+from pybpf.tracefs.dynevents.log import Refused
 from pybpf.tracefs.triggers.actions import Maker, parse_action
 from pybpf.tracefs.triggers.attributes import read_attributes, read_variables
 from pybpf.tracefs.triggers.expression import Parser, remains
@@ -29,7 +30,7 @@ from pybpf.tracefs.triggers.model import (
     Is,
     Trigger,
 )
-from pybpf.tracefs.triggers.state import Refusal, State
+from pybpf.tracefs.triggers.state import State
 from pybpf.tracefs.triggers.text import split_hist
 
 _NOT_IN_VARIABLES = Is.GRAPH | Is.PERCENT | Is.BUCKET | Is.LOG2
@@ -37,10 +38,10 @@ _NOT_IN_VALUES = Is.BUCKET | Is.LOG2 | Is.SYM | Is.SYM_OFFSET | Is.SYSCALL | Is.
 
 
 def run_hist(state: State, event: str, text: str | None, *, remove: bool) -> None:
-    """Run ``hist:TEXT``, or ``!hist:TEXT`` to remove one. Raises Refusal."""
+    """Run ``hist:TEXT``, or ``!hist:TEXT`` to remove one. Raises Refused."""
     state.begin(event, text)
     if text is None:
-        raise Refusal
+        raise Refused
     _Command(state, event, text, remove=remove).run()
 
 
@@ -55,7 +56,7 @@ class _Command:
         self.state, self.event, self.remove = state, event, remove
         split = split_hist(text)
         if split is None:
-            raise Refusal
+            raise Refused
         parameters, self.condition = split
         attributes = read_attributes(parameters.replace(".sym-offset", ".symXoffset"), state)
         self.data = HistData(event, attributes, remove=remove)
@@ -73,7 +74,7 @@ class _Command:
                 Maker(self.state, self.data, _make_helper).make()
                 self._remember()
                 self._register()
-            except Refusal:
+            except Refused:
                 self._forget()
                 _remove_helpers(self.state, self.data)
                 raise
@@ -90,7 +91,7 @@ class _Command:
         if found is None or found.data is None:
             return
         if self.state.is_referenced(found.data):
-            raise Refusal(errno.EBUSY)
+            raise Refused(errno.EBUSY)
         remove_hist(self.state, found)
 
     def _update(self) -> bool:
@@ -181,7 +182,7 @@ def _remove_helpers(state: State, data: HistData) -> None:
     for event, command in data.helpers:
         try:
             _Command(state, event, command, remove=True).run()
-        except Refusal:
+        except Refused:
             continue
 
 
@@ -193,7 +194,7 @@ class Builder:
         self.parser = Parser(state, data)
 
     def build(self) -> None:
-        """Build it. Raises Refusal."""
+        """Build it. Raises Refused."""
         attributes = self.data.attributes
         for text in attributes.actions:
             self.data.actions.append(parse_action(text, self.state))
@@ -228,7 +229,7 @@ class Builder:
         if count == 0 and self.data.attributes.no_hitcount:
             raise self.state.refuse(HistMessage.NEED_NOHC_VAL, number=errno.ENOENT)
         if rest and rest != ["hitcount"]:
-            raise Refusal
+            raise Refused
 
     def _value(self, text: str, flags: Is, variable: str | None) -> None:
         found = self.parser.expression(text, flags, variable)
@@ -257,7 +258,7 @@ class Builder:
         for part in parts[:KEYS_MAX]:
             self._key(part)
         if len(parts) > KEYS_MAX:
-            raise Refusal
+            raise Refused
 
     def _key(self, text: str) -> None:
         if text == "stacktrace":
@@ -273,7 +274,7 @@ class Builder:
         self.data.fields.append(found)
         self.data.key_size += found.size
         if self.data.key_size > KEY_SIZE_MAX:
-            raise Refusal
+            raise Refused
 
     def _sort(self, text: str) -> None:
         parts = text.split(",")

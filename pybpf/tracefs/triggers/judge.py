@@ -13,19 +13,19 @@ from collections.abc import Iterable
 from pybpf.dataclass import dataclass, replace
 from pybpf.errors import TargetError
 from pybpf.tracefs.dynevents.ctext import as_bytes
-from pybpf.tracefs.dynevents.log import LogEntry
+from pybpf.tracefs.dynevents.log import Answer, LogEntry, Refused
 from pybpf.tracefs.dynevents.world import World
 from pybpf.tracefs.filters.rules import PAGE
 from pybpf.tracefs.triggers.hist import remove_hist, run_hist
 from pybpf.tracefs.triggers.listing import AVAILABLE
 from pybpf.tracefs.triggers.model import Trigger
 from pybpf.tracefs.triggers.simple import run_enable, run_simple
-from pybpf.tracefs.triggers.state import Refusal, State
+from pybpf.tracefs.triggers.state import State
 from pybpf.tracefs.triggers.text import split_command
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerVerdict:
+class TriggerVerdict(Answer):
     """The kernel's answer to one write to an event's ``trigger``.
 
     ``listed`` are the lines of the file afterwards. ``made`` and ``removed`` are the triggers, on
@@ -40,21 +40,6 @@ class TriggerVerdict:
     removed: tuple[Trigger, ...]
     after: World
     assumptions: tuple[str, ...]
-
-    @property
-    def accepted(self) -> bool:
-        """Say whether the write succeeds."""
-        return self.errno == 0
-
-    @property
-    def message(self) -> str | None:
-        """The most specific message of the error_log, None where nothing was logged."""
-        return self.errors[0].message if self.errors else None
-
-    @property
-    def column(self) -> int | None:
-        """Where in the logged command the fault is, in bytes from 0."""
-        return self.errors[0].column if self.errors else None
 
     @property
     def file(self) -> str:
@@ -79,7 +64,7 @@ def judge_trigger(
     number = 0
     try:
         _write(state, event, as_bytes(data))
-    except Refusal as refusal:
+    except Refused as refusal:
         number = refusal.errno
     before = world.triggers
     kept, known = set(map(id, state.triggers)), set(map(id, before))
@@ -108,7 +93,7 @@ def _write(state: State, event: str, raw: str) -> None:
     if not raw:
         return
     if len(raw) >= PAGE:
-        raise Refusal
+        raise Refused
     head, rest = split_command(raw)
     remove = head.startswith("!")
     match head.removeprefix("!"):
@@ -119,7 +104,7 @@ def _write(state: State, event: str, raw: str) -> None:
         case "enable_event" | "disable_event" | "enable_hist" | "disable_hist" as command:
             run_enable(state, event, command, rest, remove=remove)
         case _:
-            raise Refusal(errno.EINVAL)
+            raise Refused(errno.EINVAL)
 
 
 def _after(world: World, triggers: Iterable[Trigger]) -> World:

@@ -21,6 +21,7 @@ from pybpf.tracefs.dynevents.ctext import (
     restore,
     unsigned,
 )
+from pybpf.tracefs.dynevents.log import Refused
 from pybpf.tracefs.dynevents.rules import NEWEST, Rules, rules_for
 from pybpf.tracefs.dynevents.world import World
 from pybpf.tracefs.filters.parse import parse_filter
@@ -32,8 +33,8 @@ from pybpf.tracefs.triggers.explain import trigger_error
 from pybpf.tracefs.triggers.expression import Parser, root
 from pybpf.tracefs.triggers.messages import HistMessage
 from pybpf.tracefs.triggers.model import KEYS_MAX, SORT_MAX, Attributes, HistData, Is
-from pybpf.tracefs.triggers.state import Refusal, State
-from pybpf.tracefs.triggers.text import filter_of, split_command, split_hist
+from pybpf.tracefs.triggers.state import State
+from pybpf.tracefs.triggers.text import filter_of, leading_number, split_command, split_hist
 from pybpf.tracefs.triggers.value import (
     Act,
     Binary,
@@ -70,7 +71,7 @@ def parse_trigger(text: str | bytes, kernel: str | Rules = NEWEST) -> TriggerVal
     state = State(World(rules))
     try:
         return _Reader(state, rules).read(raw)
-    except Refusal as refusal:
+    except Refused as refusal:
         raise trigger_error(raw, state.entries, refusal.errno) from None
 
 
@@ -92,7 +93,7 @@ class _Reader:
 
     def read(self, raw: str) -> TriggerValue:
         if len(raw) >= PAGE:
-            raise Refusal
+            raise Refused
         head, rest = split_command(raw)
         found: Hist | Simple | Enable
         removes = head.startswith("!")
@@ -104,7 +105,7 @@ class _Reader:
             case "enable_event" | "disable_event" | "enable_hist" | "disable_hist" as command:
                 found = self._enable(command, rest, removes=removes)
             case _:
-                raise Refusal
+                raise Refused
         return Removal(found) if removes else found
 
     def _filter(self, text: str | None) -> Filter | None:
@@ -122,7 +123,7 @@ class _Reader:
         if removes:
             return Simple(command)
         condition = self._condition(" ".join(words) or None)
-        return Simple(command, None if count is None else _count(count), condition)
+        return Simple(command, None if count is None else leading_number(count), condition)
 
     def _enable(
         self,
@@ -135,26 +136,26 @@ class _Reader:
         system, _, target = words[0].partition(":")
         event, colon, count = target.partition(":")
         if not is_name(system.replace("-", "_")) or not is_name(event):
-            raise Refusal
+            raise Refused
         found = Enable(command, restore(system), restore(event))
         if removes:
             return found
         condition = self._condition(words[1] if len(words) > 1 else None)
-        return replace(found, count=_count(count) if colon else None, filter=condition)
+        return replace(found, count=leading_number(count) if colon else None, filter=condition)
 
     def _condition(self, text: str | None) -> Filter | None:
         if text is None:
             return None
         condition = filter_of(text)
         if condition is None:
-            raise Refusal
+            raise Refused
         return self._filter(condition)
 
     def _hist(self, text: str | None) -> Hist:
         self.state.begin(_ANYWHERE, text)
         split = None if text is None else split_hist(text)
         if split is None:
-            raise Refusal
+            raise Refused
         parameters, condition = split
         attributes = read_attributes(parameters.replace(".sym-offset", ".symXoffset"), self.state)
         data = HistData(_ANYWHERE, attributes, remove=False)
@@ -164,7 +165,7 @@ class _Reader:
         values = [] if attributes.values is None else attributes.values.split(",")
         keys = (attributes.keys or "").split(",")
         if len(keys) > KEYS_MAX:
-            raise Refusal
+            raise Refused
         return Hist(
             keys=tuple(expressions.read(key, Is.KEY) for key in keys),
             values=tuple(expressions.read(value, Is(0)) for value in values),
@@ -216,13 +217,6 @@ def _mode(attributes: Attributes) -> Literal["", "pause", "cont", "clear"]:
     return "clear" if attributes.clear else ""
 
 
-def _count(text: str) -> int:
-    try:
-        return unsigned(text.partition(":")[0])
-    except NumberError as error:
-        raise Refusal(error.errno) from None
-
-
 class _Expressions:
     """Reads expressions, without knowing what their names mean."""
 
@@ -242,11 +236,11 @@ class _Expressions:
         parts[0] += 1
         if place == 0 and text[0] == "-":
             if not (text.startswith("-(") and text.endswith(")")):
-                raise Refusal
+                raise Refused
             return Negated(self._read(text[2:-1], Is(0), parts))
         left, right = text[:place], text[place + 1 :]
         if not left or not right:
-            raise Refusal
+            raise Refused
         operator = cast("Literal['+', '-', '*', '/']", text[place])
         first = self._read(left, Is(0), parts)
         return Binary(operator, first, self._read(right, Is(0), parts))

@@ -16,16 +16,15 @@ from pybpf.dataclass import replace
 from pybpf.tracefs.dynevents.ctext import (
     S64,
     U64,
-    NumberError,
     is_digit,
     restore,
     skip_spaces,
-    unsigned,
 )
+from pybpf.tracefs.dynevents.log import Refused
 from pybpf.tracefs.triggers.listing import list_simple
 from pybpf.tracefs.triggers.model import Command, Trigger
-from pybpf.tracefs.triggers.state import Refusal, State
-from pybpf.tracefs.triggers.text import filter_of
+from pybpf.tracefs.triggers.state import State
+from pybpf.tracefs.triggers.text import filter_of, leading_number
 
 # Of each kind, an event has one at a time.
 KINDS: Mapping[Command, str] = {
@@ -44,7 +43,7 @@ _SPACE = re.compile(r"[ \t]")
 def run_simple(
     state: State, event: str, command: Command, text: str | None, *, remove: bool
 ) -> None:
-    """Set a trigger that needs no parameter, or remove it. Raises Refusal."""
+    """Set a trigger that needs no parameter, or remove it. Raises Refused."""
     parameter, condition = None, text
     if text is not None and is_digit(text[:1]):
         parameter, condition = _split(text)
@@ -60,16 +59,16 @@ def run_enable(
 ) -> None:
     """Set a trigger that enables or disables an event or its histograms, or remove it.
 
-    Raises Refusal.
+    Raises Refused.
     """
     if text is None:
-        raise Refusal
+        raise Refused
     parameter, condition = _split(text)
     system, colon, rest = parameter.partition(":")
     name, more, count = rest.partition(":")
     target = f"{restore(system)}/{restore(name)}"
     if not colon or not state.exists(target):
-        raise Refusal
+        raise Refused
     trigger = Trigger(event, command, "", target=target)
     if remove:
         _remove(state, trigger)
@@ -106,18 +105,15 @@ def _set(
     if condition is not None:
         condition = filter_of(condition)
         if condition is None:
-            raise Refusal
+            raise Refused
         state.check_filter(trigger.event, condition)
     if _find(state, trigger) is not None:
-        raise Refusal(errno.EEXIST)
+        raise Refused(errno.EEXIST)
     line = list_simple(head, count, None if condition is None else restore(condition))
     state.add(replace(trigger, listed=line, filter=condition, count=count), first=True)
 
 
 def _count(text: str) -> int | None:
-    try:
-        count = unsigned(text.partition(":")[0])
-    except NumberError as error:
-        raise Refusal(error.errno) from None
+    count = leading_number(text)
     count -= U64 if count >= S64 else 0
     return None if count == -1 else count

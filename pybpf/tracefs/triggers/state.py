@@ -7,7 +7,7 @@ import errno
 from pybpf.errors import TargetError
 from pybpf.tracefs.dynevents.ctext import restore
 from pybpf.tracefs.dynevents.existing import Existing
-from pybpf.tracefs.dynevents.log import LogEntry
+from pybpf.tracefs.dynevents.log import LogEntry, Refused
 from pybpf.tracefs.dynevents.world import World
 from pybpf.tracefs.filters.fields import Fields, KernelField, Kind
 from pybpf.tracefs.filters.judge import Checker, event_fields, event_format, log_entry
@@ -15,14 +15,6 @@ from pybpf.tracefs.filters.messages import FilterFault
 from pybpf.tracefs.filters.rules import TracingRules, tracing_rules
 from pybpf.tracefs.triggers.messages import HistMessage
 from pybpf.tracefs.triggers.model import UNKNOWN, HistData, HistField, Trigger
-
-
-class Refusal(Exception):
-    """The kernel says no; ``errno`` is with which number."""
-
-    def __init__(self, number: int = errno.EINVAL) -> None:
-        self.errno = number
-        super().__init__(number)
 
 
 class State:
@@ -61,10 +53,10 @@ class State:
 
     def refuse(
         self, message: HistMessage, word: str | None = None, number: int = errno.EINVAL
-    ) -> Refusal:
+    ) -> Refused:
         """Log a message, and return what to raise."""
         self.log(message, word)
-        return Refusal(number)
+        return Refused(number)
 
     def assume(self, what: str) -> None:
         """Note what is taken for granted."""
@@ -99,14 +91,14 @@ class State:
         return next(found, None)
 
     def check_filter(self, event: str, text: str) -> None:
-        """Check the filter of a trigger. Raises Refusal."""
+        """Check the filter of a trigger. Raises Refused."""
         checker = Checker(event_fields(event, self.world), self.world)
         try:
             checker.check(text)
         except FilterFault as fault:
             if self.rules.trigger_filter_logged:
                 self.entries.append(log_entry(fault, text))
-            raise Refusal(fault.errno) from None
+            raise Refused(fault.errno) from None
         for what in checker.assumptions:
             self.assume(what)
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 
-from pybpf.tracefs.dynevents.ctext import skip_spaces
+from pybpf.tracefs.dynevents.ctext import NumberError, skip_spaces, unsigned
+from pybpf.tracefs.dynevents.log import Refused
 
 _SEPARATOR = re.compile(r"[: \t]")
 
@@ -54,3 +55,11 @@ def filter_of(text: str) -> str | None:
 
 
 _SPACE = re.compile(r"[ \t]")
+
+
+def leading_number(text: str) -> int:
+    """Return the number before the first colon, if any. Raises Refused."""
+    try:
+        return unsigned(text.partition(":")[0])
+    except NumberError as error:
+        raise Refused(error.errno) from None
