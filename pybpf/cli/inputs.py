@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pybpf.target.target import Target
 
 _LIKE_A_FILE = re.compile(r"[\w./~+-]+")
+_PAGE = 4096
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -73,6 +74,11 @@ def size(text: str) -> int:
     if not 0 < number <= _UNITS["g"]:
         raise ArgumentTypeError(f"'{text}' is no size from 1 to 1G, such as 65536, 64K or 4M")
     return number
+
+
+def ring(size: int) -> int:
+    """Return a size rounded up to one that a ring can have: a power of two, a page at least."""
+    return max(_PAGE, 1 << (size - 1).bit_length())
 
 
 def count(text: str) -> int:

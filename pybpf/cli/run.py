@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _DEFAULT_MAP = 4096
 _DEFAULT_PROBES = 1000
-_PAGE = 4096
 
 
 def declare_ply(parser: argparse.ArgumentParser) -> None:
@@ -71,7 +70,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def _buffer(text: str) -> int:
     """Return the size rounded up to a power of two, as the kernel wants it."""
-    return max(_PAGE, 1 << (inputs.size(text) - 1).bit_length())
+    return inputs.ring(inputs.size(text))
 
 
 def main(options: argparse.Namespace) -> int:
@@ -208,12 +207,9 @@ def _complete(lost: int, options: argparse.Namespace) -> int:
 
 def _report_misses(misses: int) -> None:
     if misses:
-        from pybpf.output.text import counted
+        from pybpf.output.text import render_skipped
 
-        _say(
-            f"warning: {counted(misses, 'event')} came while another program ran on that CPU: "
-            "the kernel skipped them"
-        )
+        _say(render_skipped(misses, "event"))
 
 
 def _report_skipped(skipped: Sequence[Skipped], *, debug: bool) -> None:

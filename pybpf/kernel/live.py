@@ -33,6 +33,12 @@ _EVENT_NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _PADDING = ("__pfx_", "__cfi_", "__ftrace_invalid_address__")
 
 
+def read_kallsyms() -> str:
+    """Return the kernel's symbols as it lists them. Raises OSError."""
+    with open(_KALLSYMS, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123 - pathlib loads slowly
+        return file.read()
+
+
 class LiveTarget:
     """This machine. ``environment`` adds to, and goes before, the environment of this process."""
 
@@ -88,8 +94,7 @@ class LiveTarget:
     def symbols(self) -> SymbolTable:
         """The kernel's text symbols, modules included; raises TargetError where they are hidden."""
         try:
-            with open(_KALLSYMS, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-                text = file.read()
+            text = read_kallsyms()
         except OSError as error:
             raise TargetError(
                 f"cannot read {_KALLSYMS}: {error.strerror} (CONFIG_KALLSYMS)"
@@ -117,8 +122,7 @@ class LiveTarget:
         """Return the address of a symbol of code or data; raises TargetError without it."""
         pattern = re.compile(rf"^([0-9a-f]+) \S {re.escape(name)}(?:\t\[.*)?$", re.MULTILINE)
         try:
-            with open(_KALLSYMS, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-                found = pattern.search(file.read())
+            found = pattern.search(read_kallsyms())
         except OSError as error:
             raise TargetError(f"cannot read {_KALLSYMS}: {error.strerror}") from None
         if found is None:

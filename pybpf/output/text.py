@@ -47,6 +47,14 @@ def _cell(cell: Cell | MapRow, style: Style) -> str:
     return show(cell.value, cell.type, style)
 
 
+def render_skipped(number: int, noun: str) -> str:
+    """Return the warning for events that the kernel ran no program for, without a line end."""
+    return (
+        f"warning: {counted(number, noun)} came while another program ran on that CPU: "
+        "the kernel skipped them"
+    )
+
+
 def counted(number: int, noun: str) -> str:
     """Return ``1 record`` or ``2 records``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -9,19 +9,16 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from pybpf.cli import UsageError
+from pybpf.cli import UsageError, inputs
 
 if TYPE_CHECKING:
     from pybpf.eprobes import EprobeRecord, EprobeTrace, How
 
 BACKENDS = ("auto", "tracefs", "bpf")
-_PAGE = 4096
 
 
 def declare_backend(parser: argparse.ArgumentParser) -> None:
     """Declare the choice between tracefs and programs."""
-    from pybpf.cli import inputs
-
     parser.add_argument(
         "--backend", choices=BACKENDS, default="auto",
         help="what records: the kernel's dynamic events, or programs, which auto takes where "
@@ -91,7 +88,7 @@ def _run(make: Callable[[How], EprobeTrace], options: argparse.Namespace) -> int
         raise UsageError("--filter is for tracefs: programs take `if FILTER` in the definition")
     room = Options()
     if options.buffer is not None:
-        room = Options(buffer_size=max(_PAGE, 1 << (options.buffer - 1).bit_length()))
+        room = Options(buffer_size=inputs.ring(options.buffer))
     how: How = {
         "command": options.command,
         "pids": options.pid,
@@ -111,19 +108,21 @@ def _run(make: Callable[[How], EprobeTrace], options: argparse.Namespace) -> int
 
 
 def _complete(lost: int, skipped: int) -> int:
-    from pybpf.output.text import counted
-
     if skipped:
-        print(
-            f"warning: {counted(skipped, 'hit')} came while another program ran on that CPU: "
-            "the kernel skipped them",
-            file=sys.stderr,
-        )
+        from pybpf.output.text import render_skipped
+
+        print(render_skipped(skipped, "hit"), file=sys.stderr)
+    return report_lost(lost, "--buffer makes room")
+
+
+def report_lost(lost: int, hint: str) -> int:
+    """Print how many records were lost, if any, and return the exit status that it means."""
     if not lost:
         return 0
+    from pybpf.output.text import counted
+
     print(
-        f"error: {counted(lost, 'record')} lost for want of room\n  hint: --buffer makes room",
-        file=sys.stderr,
+        f"error: {counted(lost, 'record')} lost for want of room\n  hint: {hint}", file=sys.stderr
     )
     return 1
 
@@ -136,11 +135,11 @@ def _json(tracing: EprobeTrace) -> Callable[[EprobeRecord], str]:
 
 def _text(tracing: EprobeTrace) -> Callable[[EprobeRecord], str]:
     from pybpf.events.ftrace.lines import line_of
-    from pybpf.output.escape import escape_text
+    from pybpf.output.escape import escape
 
     def show(record: EprobeRecord) -> str:
         byteorder = tracing.formats.byteorder
         line = line_of(record.raw, tracing.text(record), {record.pid: record.comm}, byteorder)
-        return escape_text(line.decode("utf-8", "surrogateescape"))
+        return escape(line)
 
     return show

@@ -67,7 +67,7 @@ def _decode(options: argparse.Namespace, formats: Mapping[str, EventFormat]) -> 
     from pybpf.events.ftrace.jsonl import to_json
     from pybpf.events.ftrace.lines import line_of
     from pybpf.events.ftrace.reader import Lost, PageReader, RecordFormats, pages_of
-    from pybpf.output.escape import escape_text
+    from pybpf.output.escape import escape
 
     known = RecordFormats(replace(formats[name], name=name) for name in formats)
     reader = PageReader(known, options.cpu)
@@ -79,4 +79,4 @@ def _decode(options: argparse.Namespace, formats: Mapping[str, EventFormat]) -> 
                 print(raw)
             else:
                 line = line_of(raw, known.text(raw), {})
-                print(escape_text(line.decode("utf-8", "surrogateescape")))
+                print(escape(line))

@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from pybpf.cli import inputs, printable
+from pybpf.cli.events.programs import report_lost
 
 if TYPE_CHECKING:
     from pybpf.errors import Diagnostic
@@ -155,7 +156,7 @@ class _Text:
 
     def __call__(self, item: RawRecord | Lost) -> str:
         from pybpf.events.ftrace.reader import Lost
-        from pybpf.output.escape import escape_text
+        from pybpf.output.escape import escape
 
         if isinstance(item, Lost):
             return str(item)
@@ -163,7 +164,7 @@ class _Text:
         if pid not in self._comms:
             self._name(pid)
         line = self._line_of(item, self._formats.text(item), self._comms)
-        return escape_text(line.decode("utf-8", "surrogateescape"))
+        return escape(line)
 
     def _name(self, pid: int) -> None:
         """Find the name of a process: the kernel remembers those that were traced last."""
@@ -190,16 +191,7 @@ def _end(tracing: Trace, *, json: bool) -> int:
         for event, path in tracing.hists.items():
             _print_hist(event, tracing.instance.read(path), json=json)
     sys.stdout.flush()
-    if lost := tracing.stream.lost:
-        from pybpf.output.text import counted
-
-        print(
-            f"error: {counted(lost, 'record')} lost for want of room\n"
-            "  hint: --buffer makes room, --filter leaves some out",
-            file=sys.stderr,
-        )
-        return 1
-    return 0
+    return report_lost(tracing.stream.lost, "--buffer makes room, --filter leaves some out")
 
 
 def _print_hist(event: str, text: str, *, json: bool) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pybpf.dataclass import dataclass, replace
@@ -22,7 +21,7 @@ from pybpf.kernel.ftrace.world import live_world
 from pybpf.kernel.live import LiveTarget
 from pybpf.kernel.tracefs import Tree, open_tracefs
 from pybpf.suggest import did_you_mean
-from pybpf.target.symbols import SymbolTable
+from pybpf.target.symbols import LazySymbols
 from pybpf.tracefs.dynevents.world import World
 from pybpf.tracefs.filters.explain import explain_filter, filter_warnings
 from pybpf.tracefs.filters.judge import event_format, judge_filter
@@ -262,16 +261,12 @@ def _format(tree: Tree, event: str) -> EventFormat:
 class Symbols:
     """Names of kernel addresses, read when first asked for; uprobes have none, nor who may not."""
 
-    @cached_property
-    def _table(self) -> SymbolTable:
-        try:
-            return LiveTarget().symbols
-        except TargetError:
-            return SymbolTable()
+    def __init__(self) -> None:
+        self._symbols = LazySymbols(LiveTarget())
 
     def __call__(self, address: int) -> str | None:
         """Return ``name+0x2``, or None."""
-        found = self._table.resolve(address)
+        found = self._symbols.resolve(address)
         return None if found is None else f"{found[0]}+{found[1]:#x}"
 
 

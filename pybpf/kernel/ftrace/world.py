@@ -14,6 +14,7 @@ from functools import cached_property
 from pybpf.btf.reader import Btf
 from pybpf.dataclass import replace
 from pybpf.errors import KernelError, PybpfError
+from pybpf.kernel.live import read_kallsyms
 from pybpf.kernel.tracefs import Tree
 from pybpf.tracefs.dynevent import Kprobe, Synthetic
 from pybpf.tracefs.dynevents.existing import Existing
@@ -23,7 +24,6 @@ from pybpf.tracefs.dynevents.world import FileKind, Kind, World
 from pybpf.tracefs.format import EventFormat, parse_format
 
 _BTF = "/sys/kernel/btf/vmlinux"
-_KALLSYMS = "/proc/kallsyms"
 _NAME = re.compile(r"[\w-]+/\w[\w.-]*", re.ASCII)
 _KINDS: Mapping[str, Kind] = {
     "e": "eprobe", "p": "kprobe", "r": "kprobe", "f": "fprobe", "t": "fprobe", "s": "synthetic"
@@ -138,8 +138,7 @@ class LiveSymbols:
     @cached_property
     def _text(self) -> str:
         try:
-            with open(_KALLSYMS, encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-                return file.read()
+            return read_kallsyms()
         except OSError:
             return ""
 
