@@ -1,0 +1,108 @@
+"""One run of the verifier: what all steps share, and how they put off the paths not taken.
+
+A step is a function made once per slot: ``step(env, state) -> int``. It executes the instruction at
+``state.at`` on ``state.frame``, and returns the slot to go on with, or ``END`` where the path ends
+(the main program's exit). It raises ``Refusal`` with the kernel's message, or ``Unmodelled``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from pybpf.verifier import kinds
+from pybpf.verifier.refusal import Refusal
+from pybpf.verifier.state import State
+
+if TYPE_CHECKING:
+    from pybpf.verifier.limits import Limits
+    from pybpf.verifier.program import Checked
+    from pybpf.verifier.rules import Rules
+
+END = -1
+JUMP_LIMIT = 8192
+STATES_LIMIT = 64
+Step = Callable[["Env", State], int]
+
+
+class Log(Protocol):
+    """What ``--log`` listens to (log.py); None where nobody does."""
+
+    def insn(self, env: Env, state: State) -> None:
+        """Show the instruction that is executed next."""
+
+    def done(self, env: Env, state: State) -> None:
+        """Show the registers that the last instruction changed."""
+
+    def note(self, text: str) -> None:
+        """Show a line of the kernel's: ``from 5 to 9: safe``, ``propagating r1``."""
+
+
+class Env:
+    """What a run knows and counts. ``steps``: by slot, made when first needed.
+
+    ``pending``: states to be explored later, last in first out. ``explored``: checkpoints by slot.
+    ``facts``: what calls.py keeps by slot (map pointer states of helper calls, loop inlining, …).
+    """
+
+    def __init__(
+        self, program: Checked, rules: Rules, limits: Limits, log: Log | None = None
+    ) -> None:
+        self.program = program
+        self.rules = rules
+        self.limits = limits
+        self.log = log
+        self.slots = program.slots
+        self.prog_type = program.subject.prog_type
+        self.privileged = rules.privileged
+        flags = program.subject.prog_flags
+        self.strict = bool(flags & 1)
+        self.steps: list[Step | None] = [None] * len(program.slots)
+        self.pending: list[State] = []
+        self.explored: dict[int, list[State]] = {}
+        self.processed = 0
+        self.last_id = 0
+        self.total_states = 0
+        self.peak_states = 0
+        self.jumps = 0
+        self.jumps_before = 0
+        self.processed_before = 0
+        self.facts: dict[int, object] = {}
+        self.seen: set[int] = set()
+        self.longest_mark = 0
+        self.async_callbacks: list[State] = []
+        self.at = 0
+
+    def new_id(self) -> int:
+        """Return a number that no register or reference has yet."""
+        self.last_id += 1
+        return self.last_id
+
+    def push(self, state: State, target: int, *, speculative: bool = False) -> State:
+        """Put off a path: return a copy of ``state`` that will go on at slot ``target``.
+
+        The caller may still change the copy. Raises Refusal where too many wait.
+        """
+        other = state.copy()
+        other.at = target
+        other.came_from = state.at
+        other.trail = (state.at, state.note, state.trail)
+        other.speculative = state.speculative or speculative
+        self.pending.append(other)
+        if len(self.pending) > JUMP_LIMIT:
+            raise Refusal(
+                f"The sequence of {JUMP_LIMIT + 1} jumps is too complex.", errno=7
+            )
+        if other.parent is not None:
+            other.parent.branches += 1
+        return other
+
+    def precise(self, state: State, regno: int) -> None:
+        """Note that the verdict depends on the value of a scalar register of the top frame."""
+        from pybpf.verifier.precision import mark_precise
+
+        mark_precise(self, state, state.frame.index, regno)
+
+    def words(self, kind: int) -> str:
+        """Return the messages' word for a kind, in this kernel."""
+        return kinds.words(kind)

@@ -1,0 +1,121 @@
+"""What is verified, made ready: raw bytes in; slots, subprograms and maps by slot out.
+
+A ``CorpusProgram`` is what a caller hands in, ``Checked`` what the structural checks (structure.py)
+make of it. All indices count slots of eight bytes, as the kernel's messages do.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+
+from pybpf.corpus import CorpusMap, CorpusProgram
+from pybpf.dataclass import dataclass, field
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MapInfo:
+    """A map that a program names, as bpf(2) would have made it. Sizes in bytes.
+
+    ``inner``: the template of a map in map. ``contents``: the first value's bytes of a frozen
+    array, which loads may be known from (None: not known). ``fields``: special members of a value,
+    by offset: their kind ("spin_lock", "timer", "kptr_unref", …) and size. Compared as objects:
+    two maps are two, however alike.
+    """
+
+    type: int
+    key_size: int
+    value_size: int
+    max_entries: int
+    flags: int = 0
+    inner: MapInfo | None = None
+    name: str = ""
+    contents: bytes | None = None
+    frozen: bool = False
+    btf_value: int = 0
+    fields: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+
+
+STRICT_ALIGNMENT, ANY_ALIGNMENT, TEST_RND_HI32, TEST_STATE_FREQ, SLEEPABLE = 1, 2, 4, 8, 16
+XDP_HAS_FRAGS, XDP_DEV_BOUND_ONLY, TEST_REG_INVARIANTS = 32, 64, 128
+
+
+def map_info(spec: CorpusMap) -> MapInfo:
+    """Return a corpus's map as the verifier sees it."""
+    inner = map_info(spec.inner_map) if spec.inner_map else None
+    return MapInfo(
+        spec.type, spec.key_size, spec.value_size, spec.max_entries, spec.map_flags, inner,
+        btf_value=spec.btf_value,
+    )  # fmt: skip
+
+
+class Raw:
+    """An instruction's slot as it is: opcode, registers, off, imm (both signed)."""
+
+    __slots__ = ("code", "dst", "imm", "off", "src")
+
+    def __init__(self, code: int, dst: int, src: int, off: int, imm: int) -> None:
+        self.code = code
+        self.dst = dst
+        self.src = src
+        self.off = off
+        self.imm = imm
+
+
+def slots_of(insns: bytes) -> list[Raw]:
+    """Return the slots that whole eights of bytes hold (a rest is left out)."""
+    whole = insns[: len(insns) // 8 * 8]
+    return [
+        Raw(code, regs & 15, regs >> 4, off, imm)
+        for code, regs, off, imm in struct.iter_unpack("<BBhi", whole)
+    ]
+
+
+class Subprogram:
+    """A run of slots that is called: ``start`` … ``end`` - 1; ``depth`` of stack in bytes.
+
+    ``is_callback``: a lddw_func takes its address. ``is_async``: it was registered for a timer.
+    """
+
+    __slots__ = ("depth", "end", "has_ld_abs", "has_tail_call", "index", "is_async",
+                 "is_callback", "start", "tail_call_reachable", "calls")  # fmt: skip
+
+    def __init__(self, index: int, start: int, end: int) -> None:
+        self.index = index
+        self.start = start
+        self.end = end
+        self.depth = 0
+        self.is_callback = self.is_async = False
+        self.has_tail_call = self.has_ld_abs = self.tail_call_reachable = False
+        self.calls: list[tuple[int, int]] = []
+
+
+class Checked:
+    """A program whose structure holds, and what is looked up per slot.
+
+    ``subprogram_of``: index into ``subprograms`` by slot. ``map_at``: by the first slot of a lddw
+    that names one. ``successors``: slots control may go to next (calls: the one after).
+    ``pruning``: slots where states are compared; ``forced``: where one must be kept;
+    ``joins``: slots that are jumped to (of the history; kernel: jmp_point). ``live``: by slot, bits
+    of registers whose values may still be read. ``live_slots``: the same for the stack's slots.
+    """
+
+    __slots__ = (
+        "forced", "iter_next", "joins", "live", "map_at", "maps_used", "order", "pruning", "slots",
+        "subject", "subprogram_of", "subprograms", "successors",
+    )  # fmt: skip
+
+    def __init__(self, subject: CorpusProgram, slots: Sequence[Raw]) -> None:
+        self.subject = subject
+        self.slots = list(slots)
+        self.subprograms: list[Subprogram] = []
+        self.subprogram_of: list[int] = []
+        self.map_at: dict[int, MapInfo] = {}
+        self.successors: list[tuple[int, ...]] = []
+        self.pruning: set[int] = set()
+        self.forced: set[int] = set()
+        self.joins: set[int] = set()
+        self.live: list[int] = []
+        self.maps_used: list[MapInfo] = []
+        self.iter_next: set[int] = set()
+        self.order: list[int] = []

@@ -1,0 +1,25 @@
+"""How a step of the verifier ends a run: refused as the kernel would, or not modelled."""
+
+from __future__ import annotations
+
+
+class Refusal(Exception):  # noqa: N818 - the kernel's verdict, not an error of ours
+    """The kernel rejects the program; ``message`` is its own line of the log, without newline.
+
+    ``insn`` is the slot where; None: the one that is being looked at. ``errno`` is what bpf(2)
+    returns.
+    """
+
+    def __init__(self, message: str, insn: int | None = None, errno: int = 22) -> None:
+        super().__init__(message)
+        self.message = message
+        self.insn = insn
+        self.errno = errno
+
+
+class Unmodelled(Exception):  # noqa: N818 - as above
+    """The model cannot say what the kernel does here: the verdict is 'unknown'; ``reason`` why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
