@@ -50,6 +50,7 @@ class _Lib:
         btf_fd: int,
         btf_key_id: int,
         btf_value_id: int,
+        inner: int,
         /,
     ) -> int: ...
     def bpf_map_lookup(self, map: int, key: _Pointer, value: CData, flags: int, /) -> int: ...

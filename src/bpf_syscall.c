@@ -81,7 +81,8 @@ static void set_name(char dst[16], const char *name)
 /* --- maps --- */
 
 int bpf_map_create(u32 type, const char *name, u32 key_size, u32 value_size, u32 max_entries,
-		   u32 flags, uint64_t extra, u32 btf_fd, u32 btf_key_id, u32 btf_value_id)
+		   u32 flags, uint64_t extra, u32 btf_fd, u32 btf_key_id, u32 btf_value_id,
+		   u32 inner)
 {
 	struct {
 		u32 type, key_size, value_size, max_entries, flags, inner_map_fd, numa_node;
@@ -90,7 +91,7 @@ int bpf_map_create(u32 type, const char *name, u32 key_size, u32 value_size, u32
 		u64 extra;
 	} attr = {
 		.type = type, .key_size = key_size, .value_size = value_size,
-		.max_entries = max_entries, .flags = flags, .btf_fd = btf_fd,
+		.max_entries = max_entries, .flags = flags, .inner_map_fd = inner, .btf_fd = btf_fd,
 		.btf_key_id = btf_key_id, .btf_value_id = btf_value_id, .extra = extra,
 	};
 

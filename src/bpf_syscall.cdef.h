@@ -82,10 +82,13 @@ struct bpf_link_info {
 	uint32_t pad;
 };
 
-/* Maps. Keys and values are as long as the map says (per-CPU values: one for each CPU). */
+/*
+ * Maps. Keys and values are as long as the map says (per-CPU values: one for each CPU). A map of
+ * maps takes such as `inner`, which is a descriptor.
+ */
 int bpf_map_create(uint32_t type, const char *name, uint32_t key_size, uint32_t value_size,
 		   uint32_t max_entries, uint32_t flags, uint64_t extra,
-		   uint32_t btf_fd, uint32_t btf_key_id, uint32_t btf_value_id);
+		   uint32_t btf_fd, uint32_t btf_key_id, uint32_t btf_value_id, uint32_t inner);
 int bpf_map_lookup(int map, const void *key, void *value, uint64_t flags);
 int bpf_map_update(int map, const void *key, const void *value, uint64_t flags);
 int bpf_map_delete(int map, const void *key);

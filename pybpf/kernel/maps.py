@@ -91,13 +91,23 @@ class Map(Fd):
         *,
         btf: Fd | None = None,
         types: tuple[int, int] = (0, 0),
+        inner: Fd | None = None,
     ) -> None:
         """Create the map; sizes in bytes (a ring buffer's is ``max_entries``).
 
-        ``types`` are the numbers of its key's and its value's type in ``btf``.
+        ``types`` are the numbers of its key's and its value's type in ``btf``. A map of maps holds
+        such as ``inner``.
         """
         created = map_create(
-            map_type, name, key_size, value_size, max_entries, flags, btf=btf, types=types
+            map_type,
+            name,
+            key_size,
+            value_size,
+            max_entries,
+            flags,
+            btf=btf,
+            types=types,
+            inner=inner,
         )
         super().__init__(created.detach())
         self.map_type = map_type

@@ -45,6 +45,11 @@ _HINTS = {
 # The kernel's own number for "not supported", which no C library knows, gets out of some commands.
 ENOTSUPP = 524
 
+# How much a verifier writes to its log: what it went through and why it refuses, or the latter and
+# how much it did. Source: BPF_LOG_LEVEL1 and BPF_LOG_STATS in include/linux/bpf_verifier.h.
+LOG_INSNS = 1
+LOG_STATS = 4
+
 
 def check(result: int, action: str) -> int:
     """Return the result of a C function; raises KernelError where it is -errno."""
@@ -93,8 +98,12 @@ def map_create(
     *,
     btf: Fd | None = None,
     types: tuple[int, int] = (0, 0),
+    inner: Fd | None = None,
 ) -> Fd:
-    """Create a map; sizes in bytes. ``types`` are the numbers of key and value type in ``btf``."""
+    """Create a map; sizes in bytes. ``types`` are the numbers of key and value type in ``btf``.
+
+    A map of maps holds such as ``inner``, which may be closed afterwards.
+    """
     fd = lib.bpf_map_create(
         map_type,
         object_name(name),
@@ -105,6 +114,7 @@ def map_create(
         0,
         btf.fileno() if btf else 0,
         *types,
+        inner.fileno() if inner else 0,
     )
     return Fd(check(fd, f"cannot create the {map_type.name.lower()} map {name}"))
 
@@ -128,9 +138,46 @@ def prog_load(
     log: bytearray | None = None,
 ) -> Fd:
     """Load a program of encoded instructions; the verifier writes to ``log`` where one is given."""
-    fd = lib.bpf_prog_load(
+    fd = try_load(
+        insns,
         prog_type,
-        expected_attach_type or 0,
+        name,
+        licence=licence,
+        expected_attach_type=expected_attach_type or 0,
+        flags=flags,
+        btf=btf,
+        func_info=func_info,
+        line_info=line_info,
+        attach_btf_id=attach_btf_id,
+        kern_version=kern_version,
+        log=log,
+    )
+    return Fd(check(fd, f"cannot load the program {name or prog_type.name.lower()}"))
+
+
+def try_load(
+    insns: bytes,
+    prog_type: int,
+    name: str = "",
+    *,
+    licence: str = "GPL",
+    expected_attach_type: int = 0,
+    flags: int = 0,
+    btf: Fd | None = None,
+    func_info: bytes = b"",
+    line_info: bytes = b"",
+    attach_btf_id: int = 0,
+    kern_version: int = 0,
+    log: bytearray | None = None,
+    log_level: int = LOG_INSNS,
+) -> int:
+    """Load a program of any type as ``prog_load`` does; return its descriptor or -errno.
+
+    For those that load many programs and expect refusals.
+    """
+    return lib.bpf_prog_load(
+        prog_type,
+        expected_attach_type,
         flags,
         object_name(name),
         licence.encode(),
@@ -146,9 +193,8 @@ def prog_load(
         0,
         ffi.from_buffer(log) if log else ffi.NULL,
         len(log) if log else 0,
-        1 if log else 0,
+        log_level if log else 0,
     )
-    return Fd(check(fd, f"cannot load the program {name or prog_type.name.lower()}"))
 
 
 @dataclass(frozen=True, slots=True)

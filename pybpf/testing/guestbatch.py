@@ -1,0 +1,231 @@
+"""Judge and run programs on this kernel, in bulk: a corpus in; lines of verdicts and runs out.
+
+    python -m pybpf.testing.guestbatch FILE [--first N] [--flush N] [--run]
+
+This is the side of ``testing.oracles`` that lies in the guest. It refuses to work elsewhere: among
+thousands of random programs there may be one that a verifier lets through and that takes the kernel
+down, or that the verifier itself does not survive. So results leave as they are made (``--flush``
+says how many may be lost), and ``--first`` skips those that are known.
+
+Maps are shared by the programs that are only judged, which leaves them empty; a program that is run
+gets maps of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from itertools import islice
+
+from pybpf import corpus
+from pybpf.corpus import CorpusMap, CorpusProgram, RunResult, Verdict
+from pybpf.errors import KernelError
+from pybpf.isa.abi import MapType, ProgType
+from pybpf.kernel import syscall
+from pybpf.kernel.fd import Fd
+from pybpf.kernel.maps import Map
+from pybpf.kernel.programs import Prog
+from pybpf.kernel.rejection import rejected_slot, verifier_reason
+
+_LOG_SIZE = 1 << 19
+# Of a log, this much of the end holds all that is looked for.
+_TAIL = 1 << 13
+_PROCESSED = re.compile(r"^processed (\d+) insns", re.MULTILINE)
+_RETRIES = 5
+_SHARED_MAPS = 256
+# These hold what user space cannot read back as entries.
+_UNREADABLE = frozenset(
+    {
+        MapType.PROG_ARRAY,
+        MapType.PERF_EVENT_ARRAY,
+        MapType.CGROUP_ARRAY,
+        MapType.ARRAY_OF_MAPS,
+        MapType.HASH_OF_MAPS,
+        MapType.STACK_TRACE,
+        MapType.QUEUE,
+        MapType.STACK,
+        MapType.RINGBUF,
+        MapType.USER_RINGBUF,
+        MapType.BLOOM_FILTER,
+    }
+)
+
+
+class Kernel:
+    """This kernel, with the maps and types that were made on it."""
+
+    def __init__(self) -> None:
+        self._log = bytearray(_LOG_SIZE)
+        self._maps: dict[tuple[CorpusMap, int, bytes], Map] = {}
+        self._btf: dict[bytes, Fd] = {}
+
+    def judge(self, program: CorpusProgram) -> Verdict:
+        """Load a program, and give it up again."""
+        try:
+            btf = self._types(program.btf)
+            maps = self._shared(program, btf)
+        except KernelError as error:
+            return Verdict(program.id, "reject", message=str(error.action), errno=error.errno or 0)
+        verdict, fd = self._load(program, [m.fileno() for m in maps], btf)
+        if fd >= 0:
+            os.close(fd)
+        return verdict
+
+    def run(self, program: CorpusProgram) -> tuple[Verdict, RunResult | None]:
+        """Load a program and, where the verifier accepts it, run it once on fresh maps."""
+        with ExitStack() as held:
+            try:
+                btf = self._types(program.btf)
+                maps = [held.enter_context(_map(spec, btf)) for spec in program.maps]
+                for spec, made in zip(program.maps, maps, strict=True):
+                    for key, value in spec.entries:
+                        made.update(key, value)
+            except KernelError as error:
+                number = error.errno or 0
+                return Verdict(program.id, "reject", message=str(error.action), errno=number), None
+            verdict, fd = self._load(program, [m.fileno() for m in maps], btf)
+            if fd < 0:
+                return verdict, None
+            prog = held.enter_context(Prog(Fd(fd), "", ProgType(program.prog_type)))
+            try:
+                done = prog.test_run(program.ctx or b"", program.data or b"")
+            except KernelError as error:
+                return verdict, RunResult(program.id, errno=error.errno or 0)
+            contents = tuple(_contents(made) for made in maps)
+            return verdict, RunResult(program.id, done.retval, done.data, contents)
+
+    def _types(self, blob: bytes) -> Fd | None:
+        if not blob:
+            return None
+        if blob not in self._btf:
+            self._btf[blob] = syscall.btf_load(blob)
+        return self._btf[blob]
+
+    def _shared(self, program: CorpusProgram, btf: Fd | None) -> list[Map]:
+        if len(self._maps) > _SHARED_MAPS:
+            for made in self._maps.values():
+                made.close()
+            self._maps.clear()
+        found = []
+        for number, spec in enumerate(program.maps):
+            # Two equal maps of a program must be two maps.
+            key = spec, program.maps[:number].count(spec), program.btf if spec.btf_value else b""
+            if key not in self._maps:
+                self._maps[key] = _map(spec, btf)
+            found.append(self._maps[key])
+        return found
+
+    def _load(
+        self, program: CorpusProgram, maps: Sequence[int], btf: Fd | None
+    ) -> tuple[Verdict, int]:
+        code = program.linked(maps)
+
+        def attempt(level: int) -> int:
+            self._log[0] = 0
+            for _ in range(_RETRIES):
+                fd = syscall.try_load(
+                    code,
+                    program.prog_type,
+                    licence=program.licence,
+                    expected_attach_type=program.expected_attach_type,
+                    flags=program.prog_flags,
+                    btf=btf,
+                    func_info=program.func_info,
+                    log=self._log,
+                    log_level=level,
+                )
+                if fd != -errno.EAGAIN:
+                    break
+            return fd
+
+        fd = attempt(syscall.LOG_INSNS)
+        if fd == -errno.ENOSPC:  # a long way to the end, of which less is told
+            fd = attempt(syscall.LOG_STATS)
+        end = self._log.index(0)
+        log = self._log[max(0, end - _TAIL) : end].decode(errors="replace")
+        seen = _PROCESSED.search(log)
+        processed = int(seen[1]) if seen else 0
+        if fd >= 0:
+            return Verdict(program.id, "accept", processed=processed), fd
+        reason = verifier_reason(log)
+        return (
+            Verdict(
+                program.id,
+                "reject",
+                rejected_slot(log),
+                reason[0] if reason else "",
+                processed,
+                -fd,
+            ),
+            fd,
+        )
+
+
+def _map(spec: CorpusMap, btf: Fd | None) -> Map:
+    """Create a map; raises KernelError."""
+    try:
+        map_type = MapType(spec.type)
+    except ValueError:
+        raise KernelError(errno.EINVAL, f"cannot create a map of type {spec.type}") from None
+    inner = _map(spec.inner_map, btf) if spec.inner_map else None
+    try:
+        return Map(
+            map_type,
+            "m",
+            spec.key_size,
+            spec.value_size,
+            spec.max_entries,
+            spec.map_flags,
+            btf=btf if spec.btf_value or spec.btf_key else None,
+            types=(spec.btf_key, spec.btf_value),
+            inner=inner,
+        )
+    finally:
+        if inner:
+            inner.close()
+
+
+def _contents(made: Map) -> tuple[corpus.Entry, ...]:
+    """Return the entries of a map in the order of their keys; per CPU, the first CPU's value."""
+    if made.map_type in _UNREADABLE:
+        return ()
+    return tuple(sorted((key, values[0]) for key, values in made.items()))
+
+
+def lines(kernel: Kernel, programs: Iterator[CorpusProgram], *, run: bool) -> Iterator[str]:
+    """Yield for each program the line of its verdict and, where it was run, that of its run."""
+    for program in programs:
+        if not run:
+            yield corpus.format_verdict(kernel.judge(program)) + "\n"
+            continue
+        verdict, result = kernel.run(program)
+        line = corpus.format_verdict(verdict) + "\n"
+        yield line + corpus.format_run(result) + "\n" if result else line
+
+
+def main() -> int:
+    """Run the command line; return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("file")
+    parser.add_argument("--first", type=int, default=0, help="skip as many programs")
+    parser.add_argument("--flush", type=int, default=64, help="programs between two writes")
+    parser.add_argument("--run", action="store_true", help="run what is accepted")
+    options = parser.parse_args()
+    if "PYBPF_GUEST" not in os.environ:
+        print("this is no guest, and such programs can crash a kernel", file=sys.stderr)
+        return 1
+    programs = islice(corpus.read_file(options.file), options.first, None)
+    results = lines(Kernel(), programs, run=options.run)
+    while batch := "".join(islice(results, options.flush)):
+        sys.stdout.write(batch)
+        sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
