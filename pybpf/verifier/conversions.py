@@ -1,0 +1,195 @@
+"""Narrowing, widening and moving as kernels before 7.2 do it: a scalar in; a scalar out.
+
+Facts: coerce_reg_to_size, coerce_reg_to_size_sx, coerce_subreg_to_size_sx, scalar_byte_swap,
+adjust_ptr_min_max_vals, sync_linked_regs and regsafe in kernel/bpf/verifier.c.
+"""
+
+from __future__ import annotations
+
+from pybpf.isa.table import Effect
+from pybpf.verifier import tnum
+from pybpf.verifier.bounds import S0, S1, T0, T1, U0, U1, W0, W1, Bounds, M, V
+from pybpf.verifier.scalar import Scalar
+
+
+class Conversions(Bounds):
+    """What the arithmetic of kernels before 7.2 does beyond operations on two operands."""
+
+    __slots__ = ()
+
+    def zero_extend(self, a: Scalar) -> Scalar:
+        """Return the low half."""
+        if a.const is not None:
+            return self.constant(a.const & self.low)
+        r = list(a.bounds())
+        self._zero_extend(r)
+        return self.settle(r)
+
+    def load(self, size: int, a: Scalar) -> Scalar:
+        """Return what a load of ``size`` bytes keeps of a scalar."""
+        if 8 * size >= self.bits:
+            return a
+        return self.truncate(8 * size, a)
+
+    def truncate(self, width: int, a: Scalar) -> Scalar:
+        """Return the low ``width`` bits."""
+        r = list(a.bounds())
+        keep = (1 << width) - 1
+        r[V] &= keep
+        r[M] &= keep
+        if r[U0] & ~keep == r[U1] & ~keep:
+            r[U0] &= keep
+            r[U1] &= keep
+        else:
+            r[U0], r[U1] = 0, keep
+        r[S0], r[S1] = r[U0], r[U1]
+        if self.precision.modern:
+            if width < self.sub:
+                self._forget(r, W0)
+            return self.settle(r)
+        if width >= self.sub:
+            return Scalar(*r)
+        self._low_from_whole(r)
+        return self.sync(r)
+
+    def _low_from_whole(self, r: list[int]) -> None:
+        """Take the bounds of the low half from those of the whole where these fit, else forget."""
+        self._forget(r, W0)
+        if -self.sign32 <= r[S0] and r[S1] < self.sign32:
+            r[T0], r[T1] = r[S0], r[S1]
+        if r[U1] <= self.low:
+            r[W0], r[W1] = r[U0], r[U1]
+
+    def load_signed(self, size: int, a: Scalar) -> Scalar:
+        """Return what a sign-extending load of ``size`` bytes keeps of a scalar."""
+        return self.extend(8 * size, a)
+
+    def move_extended(self, width: int, is32: bool, a: Scalar) -> Scalar:  # noqa: FBT001
+        """Return the low ``width`` bits, sign-extended to the whole or to the low half."""
+        return self._extend_low(width, a) if is32 else self.extend(width, a)
+
+    def extend(self, width: int, a: Scalar) -> Scalar:
+        """Return the low ``width`` bits, sign-extended."""
+        sign = 1 << (width - 1)
+        if a.const is not None:
+            return self.constant(((a.const & (2 * sign - 1)) ^ sign) - sign)
+        none = self.unknown
+        if a.smin >> width == a.smax >> width:
+            low = ((a.smin & (2 * sign - 1)) ^ sign) - sign
+            high = ((a.smax & (2 * sign - 1)) ^ sign) - sign
+            low, high = min(low, high), max(low, high)
+            if (low < 0) == (high < 0):
+                full, half = self.full, self.low
+                bits = tnum.make_range(low & full, high & full)
+                return Scalar(
+                    *bits, low & full, high & full, low, high, low & half, high & half, low, high
+                )
+        return Scalar(
+            0, self.full, none.umin, none.umax, -sign, sign - 1,
+            none.umin32, none.umax32, -sign, sign - 1,
+        )  # fmt: skip
+
+    def _extend_low(self, width: int, a: Scalar) -> Scalar:
+        """Return the low ``width`` bits, sign-extended to the low half, whose whole is 0 above."""
+        sign = 1 << (width - 1)
+        if a.const is not None:
+            value = ((a.const & (2 * sign - 1)) ^ sign) - sign
+            return self.constant(value & self.low)
+        r = list(self.unknown.bounds())
+        r[M] = self.low
+        r[T0], r[T1] = -sign, sign - 1
+        if (a.smin32 & self.low) >> width == (a.smax32 & self.low) >> width:
+            low = ((a.smin32 & (2 * sign - 1)) ^ sign) - sign
+            high = ((a.smax32 & (2 * sign - 1)) ^ sign) - sign
+            low, high = min(low, high), max(low, high)
+            if (low < 0) == (high < 0):
+                half = self.low
+                r[V], r[M] = tnum.make_range(low & half, high & half)
+                r[W0], r[W1], r[T0], r[T1] = low & half, high & half, low, high
+        self._zero_extend(r)
+        return self.settle(r)
+
+    def swap(self, effect: Effect, width: int, a: Scalar) -> Scalar:
+        """Return ``a`` after a byte swap, or a truncation to the same width, of ``width`` bits."""
+        if not self.precision.swaps:
+            return self.unknown
+        if effect is Effect.TO_LE:
+            return a if width == self.bits else self.settle(list(self.truncate(width, a).bounds()))
+        r = list(self.unknown.bounds())
+        r[V], r[M] = tnum.swap((a.value, a.mask), width)
+        swapped = Scalar(*r)
+        if width < self.bits:
+            swapped = self.truncate(width, swapped)
+        return self.settle(list(swapped.bounds()))
+
+    def pointer_add(self, a: Scalar, b: Scalar) -> Scalar:
+        """Return the variable part of a pointer after adding a scalar; the low half is forgotten."""
+        return self._moved(
+            tnum.add((a.value, a.mask), (b.value, b.mask), self.full),
+            (a.umin + b.umin, a.umax + b.umax),
+            (a.smin + b.smin, a.smax + b.smax),
+        )
+
+    def pointer_sub(self, a: Scalar, b: Scalar) -> Scalar:
+        """Return the variable part of a pointer after subtracting a scalar."""
+        return self._moved(
+            tnum.sub((a.value, a.mask), (b.value, b.mask), self.full),
+            (a.umin - b.umax, a.umax - b.umin),
+            (a.smin - b.smax, a.smax - b.smin),
+        )
+
+    def _moved(
+        self, bits: tuple[int, int], unsigned: tuple[int, int], signed: tuple[int, int]
+    ) -> Scalar:
+        r = list(self.unknown.bounds())
+        r[V], r[M] = bits
+        if unsigned[0] >= 0 and unsigned[1] <= self.full:
+            r[U0], r[U1] = unsigned
+        if signed[0] >= -self.sign and signed[1] < self.sign:
+            r[S0], r[S1] = signed
+        return self.sync(r)
+
+    def clamp(self, a: Scalar, low: int, high: int) -> Scalar:
+        """Return ``a``, known to be in a signed range that fits the low half."""
+        r = list(a.bounds())
+        r[S0], r[S1] = max(r[S0], low), min(r[S1], high)
+        r[T0], r[T1] = max(r[T0], low), min(r[T1], high)
+        return self.settle(r)
+
+    def within(self, outer: Scalar, inner: Scalar) -> bool:
+        """Return whether every value of ``inner`` is one of ``outer`` by bounds and by bits."""
+        return outer is inner or (
+            outer.umin <= inner.umin
+            and outer.umax >= inner.umax
+            and outer.smin <= inner.smin
+            and outer.smax >= inner.smax
+            and outer.umin32 <= inner.umin32
+            and outer.umax32 >= inner.umax32
+            and outer.smin32 <= inner.smin32
+            and outer.smax32 >= inner.smax32
+            and tnum.within((outer.value, outer.mask), (inner.value, inner.mask))
+        )
+
+    def fork(self, effect: Effect, a: Scalar, b: Scalar) -> tuple[Scalar, Scalar] | None:
+        """Return what the kernel takes ``a`` for in the next two states, or None if it needs one.
+
+        Before "and" and "or" with a constant, a mask that is -1 or 0 is split: first the value with
+        which the kernel goes on, then the one that it returns to.
+        """
+        if not self.precision.fork_masks or b.const is None:
+            return None
+        if effect is not Effect.AND and effect is not Effect.OR:
+            return None
+        if a.smin == -1 and a.smax == 0:
+            return self.constant(-1), self.constant(0)
+        if a.smin32 == -1 and a.smax32 == 0:
+            return self._with_low(a, self.low), self._with_low(a, 0)
+        return None
+
+    def _with_low(self, a: Scalar, low: int) -> Scalar:
+        """Return ``a`` with a known low half."""
+        r = list(a.bounds())
+        r[V], r[M] = tnum.const_subreg((a.value, a.mask), low, self.sub)
+        r[W0] = r[W1] = low
+        r[T0] = r[T1] = self._signed32(low)
+        return Scalar(*r)
