@@ -129,6 +129,36 @@ class EventError(PybpfError):
     """Record bytes that do not fit their schema; ``path`` says where."""
 
 
+class ObjectError(PybpfError):
+    """An object file that is damaged or asks for what cannot be.
+
+    ``path`` names the file, ``section`` and ``offset`` (in bytes, within that section, or within
+    the file where there is none) the place, as far as it is known.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        reason: str,
+        *,
+        section: str | None = None,
+        offset: int | None = None,
+        hints: Sequence[str] = (),
+    ) -> None:
+        self.path = path
+        self.reason = reason
+        self.section = section
+        self.offset = offset
+        self.hints = tuple(hints)
+        place = ""
+        if section is not None:
+            place += f" section {section or '(without a name)'}"
+        if offset is not None:
+            place += f" offset {offset:#x}"
+        message = f"{path}:{place}{':' if place else ''} {reason}"
+        super().__init__("\n".join((message, *(f"  hint: {hint}" for hint in hints))))
+
+
 class VmFault(PybpfError):
     """An invalid action of a program in the VM; ``pc`` is the index of the instruction."""
 

@@ -39,6 +39,14 @@ class Kind(IntEnum):
     ENUM64 = 19
 
 
+class Linkage(IntEnum):
+    """Where a variable or a function is known."""
+
+    STATIC = 0
+    GLOBAL = 1
+    EXTERN = 2
+
+
 MODIFIERS = frozenset({Kind.TYPEDEF, Kind.VOLATILE, Kind.CONST, Kind.RESTRICT, Kind.TYPE_TAG})
 
 # Bytes that follow the 12 of every type: so many for the type, so many for each of its vlen parts.
@@ -55,9 +63,11 @@ _TAILS: Mapping[int, tuple[int, int]] = {
     Kind.ENUM64: (0, 12),
 }
 _KINDS = {kind.value: kind for kind in Kind}
+_SIZED = frozenset({Kind.INT, Kind.ENUM, Kind.ENUM64, Kind.STRUCT, Kind.UNION, Kind.FLOAT})
+_LINKAGES = frozenset(Linkage)
 _DEEPEST = 32
 """The most typedefs and qualifiers before a type, as in the kernel."""
-_NAMED = frozenset({Kind.STRUCT, Kind.FUNC, Kind.FWD})
+_NAMED = frozenset({Kind.STRUCT, Kind.FUNC, Kind.FWD, Kind.DATASEC})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +99,23 @@ class Integer:
     offset: int
 
 
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of an object: its type, its linkage, and where it lies in its section, in bytes.
+
+    The place and the size are those that the compiler left: a loader works them out for sections
+    whose variables the linker places.
+    """
+
+    name: str
+    type: int
+    linkage: Linkage
+    offset: int
+    size: int
+
+
 class Btf:
-    """The types of one kernel. Raises TargetError for bytes that are no BTF.
+    """The types of one kernel, or of one object. Raises TargetError for bytes that are no BTF.
 
     ``complete`` is False for a part of them, where a forward declaration says no more than that
     there is such a structure, and a function that is not there may be in the kernel.
@@ -143,7 +168,8 @@ class Btf:
         name, info, size_or_type = self._unpack("III", self._places[number])
         return name, info, size_or_type
 
-    def _text(self, offset: int) -> str:
+    def text(self, offset: int) -> str:
+        """Return the string at an offset into the names, empty where there is none."""
         start = self._texts + offset
         if not 0 <= offset < self._texts_size:
             return ""
@@ -162,7 +188,7 @@ class Btf:
 
     def name(self, number: int) -> str:
         """Return a type's name, empty for a type without."""
-        return self._text(self._head(number)[0])
+        return self.text(self._head(number)[0])
 
     def struct(self, name: str) -> int | None:
         """Return the structure called ``name``, or None; unions and typedefs do not count.
@@ -185,7 +211,7 @@ class Btf:
             return None
         _, info, returns = self._head(proto)
         pairs = [self._unpack("II", at) for at in self._parts(proto, 8, info)]
-        return Proto(returns, tuple((self._text(name), number) for name, number in pairs))
+        return Proto(returns, tuple((self.text(name), number) for name, number in pairs))
 
     def skip(self, number: int) -> int:
         """Return the type behind typedefs and qualifiers."""
@@ -228,7 +254,7 @@ class Btf:
                 if not text:
                     if self.is_aggregate(self.skip(inner)):
                         waiting.append((self.skip(inner), base + offset))
-                elif self._text(text) == name:
+                elif self.text(text) == name:
                     return Member(inner, base + offset, size)
         return None
 
@@ -243,7 +269,7 @@ class Btf:
             seen.add(outer)
             for text, inner, _, _ in self._members(outer):
                 if text:
-                    found.append(self._text(text))
+                    found.append(self.text(text))
                 else:
                     waiting.append(self.skip(inner))
         return tuple(found)
@@ -262,3 +288,98 @@ class Btf:
     def _parts(self, number: int, size: int, info: int) -> range:
         first = self._places[number] + 12
         return range(first, first + size * (info & 0xFFFF), size)
+
+    def __len__(self) -> int:
+        """Return how many types there are, ``void`` included."""
+        return len(self._places)
+
+    def target(self, number: int) -> int:
+        """Return the type that a pointer, typedef, qualifier, function or variable refers to."""
+        return self._head(number)[2]
+
+    def array(self, number: int) -> tuple[int, int] | None:
+        """Return the type and the number of an array's elements; None for another type."""
+        if self.kind(number) is not Kind.ARRAY:
+            return None
+        element, _, count = self._unpack("III", self._places[number] + 12)
+        return element, count
+
+    def size(self, number: int) -> int | None:
+        """Return how many bytes a value of a type takes; None for what has no size."""
+        count = 1
+        for _ in range(_DEEPEST):
+            kind = self.kind(number)
+            if kind in MODIFIERS:
+                number = self.target(number)
+            elif kind is Kind.ARRAY:
+                number, each = self._unpack("I4xI", self._places[number] + 12)
+                count *= each
+            elif kind is Kind.PTR:
+                return count * 8
+            elif kind in _SIZED:
+                return count * self.target(number)
+            else:
+                return None
+        return None
+
+    def enumerators(self, number: int) -> tuple[tuple[str, int], ...]:
+        """Return names and values of an enumeration; nothing for another type."""
+        _, info, _ = self._head(number)
+        match self.kind(number):
+            case Kind.ENUM:
+                layout = "Ii" if info >> 31 else "II"
+                rows = [self._unpack(layout, at) for at in self._parts(number, 8, info)]
+                return tuple((self.text(name), value) for name, value in rows)
+            case Kind.ENUM64:
+                words = [self._unpack("III", at) for at in self._parts(number, 12, info)]
+                sign = 1 << 63 if info >> 31 else 0
+                return tuple(
+                    (self.text(name), ((high << 32 | low) ^ sign) - sign)
+                    for name, low, high in words
+                )
+            case _:
+                return ()
+
+    def datasec(self, name: str) -> int | None:
+        """Return the section of variables called ``name``, or None."""
+        return self._find(Kind.DATASEC, name) if name else None
+
+    def variables(self, number: int) -> tuple[Variable, ...]:
+        """Return what a section of variables holds, functions that are declared there included."""
+        if self.kind(number) is not Kind.DATASEC:
+            return ()
+        _, info, _ = self._head(number)
+        found = []
+        for at in self._parts(number, 12, info):
+            inner, offset, size = self._unpack("III", at)
+            linkage = self.linkage(inner)
+            if linkage is not None:
+                name, target = self.name(inner), self.target(inner)
+                found.append(Variable(name, target, linkage, offset, size))
+        return tuple(found)
+
+    def externs(self, number: int) -> tuple[tuple[int, str], ...]:
+        """Return types and names of the variables and functions that a section declares extern."""
+        if self.kind(number) is not Kind.DATASEC:
+            return ()
+        parts = self._parts(number, 12, self._head(number)[1])
+        numbers = [self._unpack("I", at)[0] for at in parts]
+        return tuple((n, self.name(n)) for n in numbers if self.linkage(n) is Linkage.EXTERN)
+
+    def linkage(self, number: int) -> Linkage | None:
+        """Return where a variable or function is known; None for another type."""
+        match self.kind(number):
+            case Kind.VAR:
+                (value,) = self._unpack("I", self._places[number] + 12)
+            case Kind.FUNC:
+                value = self._head(number)[1] & 0xFFFF
+            case _:
+                return None
+        return Linkage(value) if value in _LINKAGES else None
+
+    def fields(self, number: int) -> tuple[tuple[str, Member], ...]:
+        """Return the members of a structure or union in their order, the nameless too."""
+        return tuple(
+            (self.text(name), Member(inner, offset, size))
+            for name, inner, offset, size in self._members(number)
+        )

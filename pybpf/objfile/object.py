@@ -1,0 +1,224 @@
+"""The bytes of an eBPF object in; its programs, maps and externs out, as values.
+
+Nothing is loaded, and nothing is asked of a kernel: what depends on one, CO-RE relocations and
+externs, is kept with the instruction that needs it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from pybpf.btf import ext
+from pybpf.btf.ext import BtfExt, CoreRelocation, SourceLine
+from pybpf.btf.reader import Btf
+from pybpf.dataclass import dataclass, field
+from pybpf.errors import ObjectError, TargetError
+from pybpf.isa.abi import ProgType
+from pybpf.isa.insn import ByteOrder, LineInfo, Program
+from pybpf.isa.layout import slot_offsets
+from pybpf.objfile.code import Function, Linked, Linker, Reference, functions
+from pybpf.objfile.elf import Elf, read
+from pybpf.objfile.externs import Extern, externs
+from pybpf.objfile.maps import ObjectMap, maps
+from pybpf.objfile.sections import SectionName, parse
+
+_SIZE_AT_MOST = 256 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionInfo:
+    """A function of a program: its first slot, and its type by number of the object's BTF."""
+
+    name: str
+    slot: int
+    type: int
+    is_global: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CoreAt:
+    """A CO-RE relocation of the instruction at ``slot`` of a program."""
+
+    slot: int
+    relocation: CoreRelocation
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectProgram:
+    """A program with all its subprograms, ready for maps, externs and types of a kernel.
+
+    ``section`` is the name of its section as it is, ``kind`` what it says (None: it says nothing,
+    and ``program`` has no type). Instructions that refer to maps, data or externs have their names
+    as symbols; ``references`` tells where. ``autoload`` is False where its section begins with
+    ``?``.
+    """
+
+    name: str
+    section: str
+    kind: SectionName | None
+    program: Program
+    functions: tuple[FunctionInfo, ...]
+    references: tuple[Reference, ...]
+    relocations: tuple[CoreAt, ...]
+    autoload: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """An eBPF object file. ``version`` is the kernel's that old objects ask for, else 0."""
+
+    path: str
+    byteorder: ByteOrder
+    licence: str
+    version: int
+    programs: tuple[ObjectProgram, ...]
+    maps: tuple[ObjectMap, ...]
+    externs: tuple[Extern, ...]
+    btf: Btf | None = field(repr=False)
+    elf: Elf = field(repr=False)
+
+    @classmethod
+    def open(cls, path: str | Path) -> Object:
+        """Read an object file.
+
+        Raises ObjectError for a file that is none or is damaged, OSError where it cannot be read.
+        """
+        path = Path(path)
+        if path.stat().st_size > _SIZE_AT_MOST:
+            reason = f"{path.stat().st_size} bytes are more than any object has"
+            raise ObjectError(str(path), reason)
+        return cls.parse(path.read_bytes(), str(path))
+
+    @classmethod
+    def parse(cls, data: bytes, path: str = "<bytes>") -> Object:
+        """Read the bytes of an object file, which errors call ``path``; raises ObjectError."""
+        elf = read(data, path)
+        btf, more = _types(elf)
+        outside = externs(elf, btf)
+        found = maps(elf, btf, outside)
+        programs = tuple(_programs(elf, more, found, outside))
+        licence = _text(elf, "license")
+        return cls(path, elf.byteorder, licence, _version(elf), programs, found, outside, btf, elf)
+
+    def program(self, name: str) -> ObjectProgram | None:
+        """Return the program called ``name``, or None."""
+        return next((p for p in self.programs if p.name == name), None)
+
+    def map(self, name: str) -> ObjectMap | None:
+        """Return the map called ``name``, or None."""
+        return next((m for m in self.maps if m.name == name), None)
+
+
+def _types(elf: Elf) -> tuple[Btf | None, BtfExt]:
+    """Return .BTF and what .BTF.ext says, as far as they are there."""
+    nothing = BtfExt({}, {}, {})
+    section = elf.section(".BTF")
+    if section is None or not section.data:
+        return None, nothing
+    name = section.name
+    try:
+        btf = Btf(section.data)
+        extra = elf.section(".BTF.ext")
+        if extra is None or not extra.data:
+            return btf, nothing
+        name = extra.name
+        return btf, ext.parse(extra.data, btf)
+    except TargetError as error:
+        raise ObjectError(elf.path, error.message, section=name) from None
+
+
+def _text(elf: Elf, section: str) -> str:
+    found = elf.section(section)
+    return found.data.split(b"\0", 1)[0].decode("utf-8", "replace") if found else ""
+
+
+def _version(elf: Elf) -> int:
+    found = elf.section("version")
+    return int.from_bytes(found.data[:4], elf.byteorder) if found else 0
+
+
+def _programs(
+    elf: Elf, more: BtfExt, found: tuple[ObjectMap, ...], outside: tuple[Extern, ...]
+) -> Iterator[ObjectProgram]:
+    """Link each function that is a program: all that are not subprograms of ``.text``."""
+    every = functions(elf)
+    linker = Linker(elf, every, found, outside)
+    describe = _Description(more)
+    licence = _text(elf, "license")
+    for function in every:
+        section = function.section.name
+        if section == ".text" and len(every) > 1:
+            continue
+        linked = linker.link(function)
+        kind = parse(section)
+        yield ObjectProgram(
+            function.name, section, kind, describe.program(linked, kind, licence),
+            tuple(describe.functions(linked)), linked.references,
+            tuple(describe.relocations(linked)), not section.startswith("?"),
+        )  # fmt: skip
+
+
+_Row = TypeVar("_Row", SourceLine, CoreRelocation)
+_Rows = tuple[list[int], list[_Row]]
+
+
+def _sorted(rows: Iterable[_Row]) -> _Rows[_Row]:
+    """Return rows in the order of their offsets, and these, to look places up in."""
+    ordered = sorted(rows, key=lambda row: row.offset)
+    return [row.offset for row in ordered], ordered
+
+
+def _moved(
+    rows: Mapping[str, _Rows[_Row]], function: Function, slot: int
+) -> Iterator[tuple[int, _Row]]:
+    """Yield the rows of a function that begins at ``slot``, each with its own slot."""
+    offsets, ordered = rows.get(function.section.name, ([], []))
+    first = bisect_left(offsets, function.start)
+    last = bisect_left(offsets, function.start + function.size)
+    for row in ordered[first:last]:
+        yield slot + (row.offset - function.start) // 8, row
+
+
+class _Description:
+    """Moves what .BTF.ext says of sections to where the linker put their functions."""
+
+    def __init__(self, more: BtfExt) -> None:
+        self._types = {
+            (section, row.offset): row.type
+            for section, rows in more.functions.items()
+            for row in rows
+        }
+        self._lines = {name: _sorted(rows) for name, rows in more.lines.items()}
+        self._relocations = {name: _sorted(rows) for name, rows in more.relocations.items()}
+
+    def program(self, linked: Linked, kind: SectionName | None, licence: str) -> Program:
+        """Return the program with its type, its licence and the lines of its source."""
+        plain = linked.program
+        index_of = {slot: index for index, slot in enumerate(slot_offsets(plain))}
+        lines = tuple(
+            LineInfo(index_of[slot], row.file, row.line, row.column, row.text.strip())
+            for piece in linked.pieces
+            for slot, row in _moved(self._lines, piece.function, piece.slot)
+            if slot in index_of
+        )
+        return Program(
+            plain.insns, plain.labels, plain.name,
+            kind.kind.prog_type if kind else ProgType.UNSPEC,
+            kind.kind.attach_type if kind else None, licence, lines,
+        )  # fmt: skip
+
+    def functions(self, linked: Linked) -> Iterator[FunctionInfo]:
+        """Yield what .BTF says of the functions of a program; 0 is the type of an unknown one."""
+        for piece in linked.pieces:
+            function = piece.function
+            number = self._types.get((function.section.name, function.start), 0)
+            yield FunctionInfo(function.name, piece.slot, number, function.is_global)
+
+    def relocations(self, linked: Linked) -> Iterator[CoreAt]:
+        """Yield the CO-RE relocations of a program."""
+        for piece in linked.pieces:
+            for slot, row in _moved(self._relocations, piece.function, piece.slot):
+                yield CoreAt(slot, row)

@@ -1,0 +1,9 @@
+#include "bpf.h"
+
+LICENSE("GPL");
+
+SEC("netfilter")
+int hook(void *ctx)
+{
+	return 1;
+}
