@@ -1,0 +1,300 @@
+"""What one kernel release knows of BPF: a name, a release or a file in, a Profile out.
+
+A profile answers which program, attach and map types there are, which helpers and kernel functions
+a program may call, which instructions the verifier takes, its limits and its features. Its file is
+JSON; ``origin`` says where the facts are from: ``recorded`` by tools/record_profile.py on a running
+kernel, or ``documented``, from the sources of that release. ``notes`` says what deviates from it.
+
+Facts about helpers' arguments, contexts and maps are in pybpf.verifier, which asks a profile for
+its ``version``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pybpf.dataclass import dataclass
+from pybpf.errors import TargetError
+from pybpf.isa.abi import AttachType, MapType, ProgType
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VERSION = 1
+NAMES = ("5.10", "5.15", "6.1", "6.6", "6.12", "6.18", "7.3")
+"""The profiles that come with pybpf, oldest first."""
+LIVE = "live"
+"""The name of the profile nearest to the running kernel."""
+
+_FILE_SIZE = 1 << 20
+_UNKNOWN = "unknown kernel profile"
+
+
+class ProfileError(TargetError):
+    """A kernel profile that there is none of, or a file that is none."""
+
+
+class Origin(StrEnum):
+    """Where the facts of a profile are from."""
+
+    RECORDED = "recorded"
+    DOCUMENTED = "documented"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Numbers the verifier holds programs to: instructions, bytes of stack, call frames."""
+
+    insns: int = 1_000_000
+    """The most instructions of a program of a privileged user."""
+    insns_unprivileged: int = 4096
+    processed: int = 1_000_000
+    """The most instructions the verifier walks through, all paths together."""
+    jump_sequence: int = 8192
+    """The most branches put off (BPF_COMPLEXITY_LIMIT_JMP_SEQ)."""
+    states: int = 64
+    """The most states kept of one instruction before unprivileged programs are given up."""
+    stack: int = 512
+    """Bytes of stack, of all frames of a chain of calls together."""
+    stack_tail_call: int = 256
+    """The same below a subprogram that makes tail calls."""
+    frames: int = 8
+    """The most call frames at one time, the program's own included."""
+    subprograms: int = 256
+    used_maps: int = 64
+    var_offset: int = 1 << 29
+    """Pointers move less than this (BPF_MAX_VAR_OFF)."""
+    var_size: int = 1 << 29
+    """Sizes passed to helpers are less than this (BPF_MAX_VAR_SIZ)."""
+    tail_calls: int = 33
+    loops: int = 1 << 23
+    """The most iterations of bpf_loop and of may_goto (BPF_MAX_LOOPS)."""
+    args: int = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Kfunc:
+    """A function of the kernel that programs may call, with the flags it is registered with.
+
+    ``flags`` are those of include/linux/btf.h, in lower case without ``KF_``: ``acquire``,
+    ``release``, ``ret_null``, ``trusted_args``, ``sleepable``, ``destructive``, ``rcu``,
+    ``iter_new``, ``iter_next``, ``iter_destroy``, ``rcu_protected``, ``fastcall``, ….
+    """
+
+    name: str
+    flags: frozenset[str]
+
+
+class Profile:
+    """What one kernel release knows; see ``profile`` for one by name.
+
+    ``facts`` is the content of a profile's file; raises ProfileError where it is none.
+    """
+
+    def __init__(self, facts: Mapping[str, Any], name: str | None = None) -> None:
+        try:
+            self.name: str = name or str(facts["name"])
+            self.release = str(facts["release"])
+            self.date = str(facts["date"])
+            self.arch = str(facts["arch"])
+            self.origin = Origin(facts["origin"])
+            self.notes: tuple[str, ...] = tuple(map(str, facts["notes"]))
+            self.version = _version(self.release)
+            self.instructions = frozenset(str(facts["instructions"]).split())
+            self.features = frozenset(str(facts["features"]).split())
+            self.map_types = frozenset(map(MapType, _numbers(facts["map_types"])))
+            self.limits = Limits(**facts["limits"])
+            self._types: dict[str, Mapping[str, str]] = dict(facts["program_types"])
+            self._unprivileged: dict[str, str] = dict(facts["unprivileged"])
+            self._kfuncs: dict[str, dict[str, str]] = dict(facts["kfuncs"])
+            self.program_types = frozenset(ProgType[name.upper()] for name in self._types)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise ProfileError(f"no kernel profile: {error!r}") from None
+
+    def __repr__(self) -> str:
+        return f"Profile({self.name!r}, {self.release!r}, {self.origin.value})"
+
+    def attach_types(self, prog_type: ProgType) -> frozenset[int]:
+        """Return the expected attach types with which a program of a type can be loaded.
+
+        Where the kernel looks at none, that is all of them, and the set is empty.
+        """
+        return frozenset(_numbers(self._facts(prog_type).get("attach", "")))
+
+    def helpers(
+        self,
+        prog_type: ProgType,
+        attach_type: int = 0,
+        *,
+        sleepable: bool = False,
+        privileged: bool = True,
+    ) -> frozenset[int]:
+        """Return the numbers of the helpers that a program may call.
+
+        Empty for a type that the kernel does not have. Programs of unprivileged users are of two
+        types, SOCKET_FILTER and CGROUP_SKB; those of others get an empty set.
+        """
+        name = prog_type.name.lower()
+        if name not in self._types:
+            return frozenset()
+        if not privileged:
+            return frozenset(_numbers(self._unprivileged.get(name, "")))
+        return self._helpers(prog_type, int(attach_type), sleepable)
+
+    @cache  # noqa: B019 - profiles live as long as the process
+    def _helpers(self, prog_type: ProgType, attach_type: int, sleepable: bool) -> frozenset[int]:  # noqa: FBT001
+        facts = self._facts(prog_type)
+        numbers = set(_numbers(facts.get("helpers", "")))
+        try:
+            attach = AttachType(attach_type).name.lower().removeprefix("cgroup_")
+        except ValueError:
+            attach = ""
+        wanted = [attach]
+        if sleepable:
+            wanted += ["sleepable", f"{attach}/sleepable"]
+        for key in wanted:
+            for change in facts.get(f"helpers/{key}", "").split():
+                (numbers.update if change[0] == "+" else numbers.difference_update)(
+                    _numbers(change[1:])
+                )
+        return frozenset(numbers)
+
+    def kfuncs(self, prog_type: ProgType) -> Mapping[str, Kfunc]:
+        """Return the kernel functions that programs of a type may call, by name.
+
+        Functions of modules are not among them.
+        """
+        found: dict[str, Kfunc] = {}
+        for hook in ("common", _HOOKS.get(prog_type, "")):
+            for flags, names in self._kfuncs.get(hook, {}).items():
+                flag_set = frozenset(flags.split())
+                found.update((name, Kfunc(name, flag_set)) for name in names.split())
+        return found
+
+    def _facts(self, prog_type: ProgType) -> Mapping[str, str]:
+        return self._types.get(prog_type.name.lower(), {})
+
+
+# Which registered set of kernel functions a program type looks into (btf_kfunc_hook).
+_HOOKS: Mapping[ProgType, str] = {
+    ProgType.XDP: "xdp",
+    ProgType.SCHED_CLS: "sched_cls",
+    ProgType.SCHED_ACT: "sched_act",
+    ProgType.STRUCT_OPS: "struct_ops",
+    ProgType.TRACING: "tracing",
+    ProgType.TRACEPOINT: "tracing",
+    ProgType.PERF_EVENT: "tracing",
+    ProgType.LSM: "tracing",
+    ProgType.SYSCALL: "syscall",
+    ProgType.CGROUP_SKB: "cgroup",
+    ProgType.CGROUP_SOCK: "cgroup",
+    ProgType.CGROUP_DEVICE: "cgroup",
+    ProgType.CGROUP_SOCK_ADDR: "cgroup",
+    ProgType.CGROUP_SOCKOPT: "cgroup",
+    ProgType.CGROUP_SYSCTL: "cgroup",
+    ProgType.SOCK_OPS: "cgroup",
+    ProgType.SK_SKB: "sk_skb",
+    ProgType.SOCKET_FILTER: "socket_filter",
+    ProgType.LWT_IN: "lwt",
+    ProgType.LWT_OUT: "lwt",
+    ProgType.LWT_XMIT: "lwt",
+    ProgType.LWT_SEG6LOCAL: "lwt",
+    ProgType.NETFILTER: "netfilter",
+    ProgType.KPROBE: "kprobe",
+}
+
+
+@cache
+def profile(name: str | Path) -> Profile:
+    """Return the profile of a name of NAMES, of ``live``, or in the file at a path.
+
+    ``live`` is the newest of NAMES that is not newer than the running kernel, or the oldest. What
+    holds a ``/`` or ends in ``.json`` is a path. Raises ProfileError, with the nearest names, for
+    an unknown one, and for a file that cannot be read or is no profile.
+    """
+    from pathlib import Path
+
+    text = str(name)
+    if text == LIVE:
+        import os
+
+        return Profile(_packaged(nearest(os.uname().release)), LIVE)
+    if text in NAMES:
+        return Profile(_packaged(text))
+    if not isinstance(name, Path) and "/" not in text and not text.endswith(".json"):
+        from pybpf.suggest import did_you_mean
+
+        raise ProfileError(
+            f"{_UNKNOWN} '{text}'{did_you_mean(text, (*NAMES, LIVE))}; "
+            f"there are {', '.join(NAMES)}, live, and files written by tools/record_profile.py"
+        )
+    return Profile(_read(Path(name)))
+
+
+def nearest(release: str) -> str:
+    """Return the name of the newest profile that is not newer than a release, or of the oldest.
+
+    Raises ProfileError where the release does not start with two numbers.
+    """
+    version = _version(release)
+    return max((n for n in NAMES if _version(n) <= version), key=_version, default=NAMES[0])
+
+
+def _packaged(name: str) -> Mapping[str, Any]:
+    import json
+    from importlib.resources import files
+
+    text = files("pybpf.target").joinpath("profiles", f"{name}.json").read_text(encoding="utf-8")
+    facts: Mapping[str, Any] = json.loads(text)
+    return facts
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    import json
+
+    try:
+        with path.open("rb") as file:
+            data = file.read(_FILE_SIZE + 1)
+        if len(data) > _FILE_SIZE:
+            raise ProfileError(f"{path}: no kernel profile: larger than {_FILE_SIZE >> 20} MiB")
+        facts = json.loads(data)
+    except OSError as error:
+        raise ProfileError(f"{path}: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise ProfileError(f"{path}: no kernel profile: {error}") from None
+    if not isinstance(facts, dict):
+        raise ProfileError(f"{path}: no kernel profile: no JSON object")
+    if facts.get("profile") != VERSION:
+        raise ProfileError(
+            f"{path}: no kernel profile of version {VERSION}: 'profile' is {facts.get('profile')!r}"
+        )
+    return facts
+
+
+def _version(release: str) -> tuple[int, int]:
+    found = re.match(r"(\d{1,9})\.(\d{1,9})", release)
+    if not found:
+        raise ProfileError(f"no kernel release: '{release}'")
+    return int(found[1]), int(found[2])
+
+
+def _numbers(text: str) -> Iterable[int]:
+    """Yield the numbers of ranges such as ``1-3,7``."""
+    for part in filter(None, text.split(",")):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Return numbers as ranges such as ``1-3,7``."""
+    parts: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if parts and parts[-1][1] == number - 1:
+            parts[-1][1] = number
+        else:
+            parts.append([number, number])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
