@@ -230,3 +230,20 @@ def _write_elf(text: bytes, byteorder: str) -> bytes:
             struct.pack(section, 7, 3, 0, 0, 64 + len(text), len(names), 0, 0, 1, 0),
         )
     )
+
+
+@pytest.fixture(scope="session")
+def c_objects(tmp_path_factory):
+    """Return a folder with the objects of tests/objects, compiled once for all test processes."""
+    if shutil.which("clang") is None:
+        pytest.skip("clang is not installed")
+    shared = tmp_path_factory.getbasetemp()
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        shared = shared.parent
+    folder = shared / "objects"
+    with (shared / "objects.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            tool = Path(__file__).parents[1] / "tools" / "objects.py"
+            subprocess.run([sys.executable, tool, folder], check=True, capture_output=True)
+    return folder

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
 _SECTIONS_AT_MOST = 20_000
+_SECTION_HEADER = 64
 _SHF_EXECINSTR = 4
 _UNDEFINED, _ABSOLUTE, _COMMON = 0, 0xFFF1, 0xFFF2
 
@@ -205,6 +206,9 @@ class _Reader:
             raise ObjectError(self._path, f"no relocatable object: its type is {header['e_type']}")
         if header["e_machine"] not in {"EM_BPF", "EM_NONE"}:
             raise ObjectError(self._path, f"for another machine: {header['e_machine']}, not EM_BPF")
+        if header["e_shentsize"] != _SECTION_HEADER:
+            reason = f"its section headers have {header['e_shentsize']} bytes, not 64"
+            raise ObjectError(self._path, reason)
         count = self._guarded(file.num_sections, "its section table cannot be read")
         if count > _SECTIONS_AT_MOST:
             raise ObjectError(self._path, f"{count} sections are more than {_SECTIONS_AT_MOST}")

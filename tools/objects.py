@@ -1,0 +1,56 @@
+"""Compile the C programs of tests/objects: a folder in, objects of both byte orders in it.
+
+    python tools/objects.py FOLDER [--clang clang-19]
+
+NAME.c becomes NAME.el.o and NAME.eb.o. A first line ``/* flags: … */`` adds to the compiler's
+flags. What a clang cannot compile is left out, and its name printed.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parent.parent / "tests/objects/src"
+FLAGS = ("-g", "-O2", "-Wall", "-Wno-unused-variable")
+
+
+def compile_one(clang: str, source: Path, order: str, folder: Path) -> bool:
+    """Compile a file for a byte order (``el`` or ``eb``); say whether that worked."""
+    first = source.read_text().splitlines()[0]
+    more = re.fullmatch(r"/\* flags: (.*) \*/", first)
+    output = folder / f"{source.stem}.{order}.o"
+    flags = [*FLAGS, *(more[1].split() if more else ())]
+    command = [clang, "-target", f"bpf{order}", *flags, "-c", source.name, "-o", str(output)]
+    return not subprocess.run(
+        command, cwd=source.parent, capture_output=True, check=False
+    ).returncode
+
+
+def build(folder: Path, clang: str = "clang") -> list[str]:
+    """Compile all programs into ``folder``; return the names of those that could not be."""
+    folder.mkdir(parents=True, exist_ok=True)
+    jobs = [(source, order) for source in sorted(SOURCES.glob("*.c")) for order in ("el", "eb")]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        done = list(pool.map(lambda job: compile_one(clang, *job, folder), jobs))
+    return [
+        f"{source.stem}.{order}" for (source, order), ok in zip(jobs, done, strict=True) if not ok
+    ]
+
+
+def main() -> int:
+    """Compile, print what failed; the status is 1 where nothing was compiled."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--clang", default="clang")
+    options = parser.parse_args()
+    failed = build(options.folder, options.clang)
+    print("\n".join(f"cannot be compiled: {name}" for name in failed) or "all compiled")
+    return 0 if any(options.folder.glob("*.o")) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
