@@ -18,20 +18,24 @@ def interpret(
     byteorder: ByteOrder = "little",
     budget: int = BUDGET,
     trace: Trace | None = None,
+    fast: bool = False,
 ) -> int:
     """Run a program, or raw instructions, and return r0 as an unsigned 64-bit integer.
 
     At the start r1 is the address of ``memory`` (0 where it is empty) and r2 its size. The program
     may change it: a bytearray is changed itself, of bytes a copy. It is also the packet of the
     legacy packet loads. ``helpers``, by name, add to or replace the emulated ones; ``budget`` is
-    how many instructions may run; ``trace`` is called before each. A program that needs maps runs
+    how many instructions may run; ``trace`` is called before each; ``fast`` translates the program
+    to Python first. A program that needs maps runs
     on a ``vm.machine.Machine``.
 
     Raises EncodingError for bytes that are no program, and VmFault for what a program must not do.
     """
     if not isinstance(program, Program):
         program = Program.from_bytes(program, byteorder)
-    machine = Machine(world=world, byteorder=byteorder, helpers=helpers, budget=budget, trace=trace)
+    machine = Machine(
+        world=world, byteorder=byteorder, helpers=helpers, budget=budget, trace=trace, fast=fast
+    )
     if not memory:
         return machine.run(program, 0, 0)
     data = memory if isinstance(memory, bytearray) else bytearray(memory)

@@ -10,20 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
+from typing import TYPE_CHECKING
 
 from pybpf.dataclass import dataclass
-from pybpf.errors import PybpfError, VmFault
-from pybpf.isa.abi import MapType
+from pybpf.errors import VmFault
 from pybpf.isa.helpers import HELPERS
-from pybpf.isa.insn import R0, R1, R6, R10, STACK_SIZE, ByteOrder, Program
+from pybpf.isa.insn import R0, R1, R6, R10, STACK_SIZE, ByteOrder, Insn, Program
 from pybpf.isa.semantics import MASK64
 from pybpf.script import MapSpec
-from pybpf.vm.buffers import PerfEventArray, RingBuffer, StackTraces
-from pybpf.vm.maps import ArrayMap, HashMap, Map, MapOfMaps, ProgArray
+from pybpf.vm.buffers import RingBuffer
+from pybpf.vm.kinds import make_map
+from pybpf.vm.maps import Map, ProgArray
 from pybpf.vm.memory import AddressSpace, Region, Trap, stale
 from pybpf.vm.registers import UNSET, Unset
 from pybpf.vm.steps import DONE, SWITCH, Step, build_steps
 from pybpf.vm.world import World
+
+if TYPE_CHECKING:
+    from pybpf.vm.fast.run import Compiled, Run
+    from pybpf.vm.packet import Packet
 
 BUDGET = 1_000_000
 """Instructions a run may take unless told otherwise: as many as the verifier looks at."""
@@ -49,18 +54,20 @@ class Helper:
 
 
 @dataclass(slots=True)
-class _Image:
+class Image:
     """A program made ready for one machine."""
 
     program: Program
     steps: list[Step]
+    compiled: Compiled | None = None
+    tried: bool = False
 
 
 @dataclass(slots=True)
 class _Frame:
     """A function that is running: where its caller goes on, and what it finds then in r6 to r10."""
 
-    caller: _Image
+    caller: Image
     after: int
     saved: list[int]
     loops: int = 0
@@ -71,7 +78,8 @@ class Machine:
 
     ``maps`` are made from their specs and found by name. ``helpers`` (by name) add to the emulated
     ones or replace them; ``kfuncs`` are by symbol, or ``#id``. ``budget`` limits the instructions
-    of one run. ``packet`` is what the legacy packet loads read.
+    of one run. ``fast`` runs what it can as Python functions (see ``vm.fast``), all but traced
+    runs. ``packet`` is what the legacy packet loads read; see ``load_packet``.
     """
 
     def __init__(
@@ -85,6 +93,7 @@ class Machine:
         budget: int = BUDGET,
         max_loops: int = MAX_LOOPS,
         trace: Trace | None = None,
+        fast: bool = False,
     ) -> None:
         from pybpf.vm.helpers import EMULATED
 
@@ -95,25 +104,30 @@ class Machine:
         self.kfuncs = dict(kfuncs or {})
         self.regs: list[int] = list(UNSET)
         self.ctx = 0
-        self.packet: bytes | bytearray = b""
+        self.packet: bytes | bytearray | Packet = b""
         self.max_loops = max_loops
         self._budget = budget
-        self._left: repeat[None] = repeat(None, 0)
+        self.left: repeat[None] = repeat(None, 0)
         self._trace = trace
+        self._fast: Run | None = None
+        if fast and trace is None:
+            from pybpf.vm.fast.run import Run
+
+            self._fast = Run(self)
         self._handles: dict[int, Map] = {}
-        self._functions: dict[int, tuple[_Image, int]] = {}
-        self._images: dict[int, _Image] = {}
+        self._functions: dict[int, tuple[Image, int]] = {}
+        self.images: dict[int, Image] = {}
         self._frames: list[_Frame] = []
         self._stacks: list[Region] = []
         self._tail_calls = 0
         for spec in maps:
             self.add_map(spec)
-        self._image = _Image(Program(()), [])
+        self.image = Image(Program(()), [])
         self._resume = 0
 
     def add_map(self, spec: MapSpec) -> Map:
-        """Make a map and return it; raises PybpfError for a type that is not emulated."""
-        found = _make_map(spec, self.memory, self.world.cpus)
+        """Make a map and return it; raises PybpfError for one that cannot be."""
+        found = make_map(spec, self.memory, self.world.cpus)
         self.maps[spec.name] = found
         self._handles[found.handle.address] = found
         return found
@@ -128,11 +142,15 @@ class Machine:
         self.regs[R1 : R1 + len(arguments)] = [value & MASK64 for value in arguments]
         self.ctx = arguments[0] if arguments else 0
         self._tail_calls = 0
-        self._left = repeat(None, self._budget)
-        self._image = image
+        self.left = repeat(None, self._budget)
+        self.image = image
+        compiled = self.compiled(image)
         try:
             self.enter(DONE)
-            self._execute(0)
+            if self._fast and compiled and compiled.arguments[0] <= len(arguments):
+                values = tuple(self.regs[R1 : R1 + len(arguments)])
+                return self._fast.start(image, compiled.functions[0], values, self._budget)
+            self.execute(0)
             return self.regs[R0]
         finally:
             self._clean_up()
@@ -142,13 +160,22 @@ class Machine:
         found = self._functions.get(function)
         if found is None:
             raise Trap(f"{function:#x} is not the address of a function")
-        caller = self._image
-        self.enter(DONE)
-        self.regs[R1 : R1 + len(arguments)] = arguments
-        self._image, start = found
-        self._execute(start)
-        self._image = caller
-        return self.regs[R0]
+        caller = self.image
+        self.image, start = found
+        try:
+            compiled = self.image.compiled
+            if self._fast is not None and self._fast.active and compiled is not None:
+                # A helper may give fewer arguments than the function reads.
+                if compiled.arguments[start] <= len(arguments):
+                    given = *arguments, *UNSET[R1 + len(arguments) : R6]
+                    return self._fast.call(compiled.functions[start], *given)
+                return self._fast.call_in_steps(start, arguments)
+            self.enter(DONE)
+            self.regs[R1 : R1 + len(arguments)] = arguments
+            self.execute(start)
+            return self.regs[R0]
+        finally:
+            self.image = caller
 
     def enter(self, after: int) -> None:
         """Begin a function; when it exits, its caller goes on at ``after``."""
@@ -161,7 +188,7 @@ class Machine:
         stack = self._stacks[depth]
         stack.size, stack.gone = STACK_SIZE, ""
         stack.data[:] = stale(STACK_SIZE)
-        self._frames.append(_Frame(self._image, after, self.regs[R6:]))
+        self._frames.append(_Frame(self.image, after, self.regs[R6:]))
         self.regs[R0] = UNSET[R0]
         self.regs[R6:R10] = UNSET[R6:R10]
         self.regs[R10] = stack.end
@@ -178,9 +205,9 @@ class Machine:
         stack.size, stack.gone = 0, "its function has returned"
         self.regs[R1:R6] = UNSET[R1:R6]
         self.regs[R6:] = frame.saved
-        if frame.after == DONE or frame.caller is self._image:
+        if frame.after == DONE or frame.caller is self.image:
             return frame.after
-        self._image, self._resume = frame.caller, frame.after
+        self.image, self._resume = frame.caller, frame.after
         return SWITCH
 
     def may_loop(self) -> bool:
@@ -191,18 +218,60 @@ class Machine:
 
     def tail_call(self, ctx: int, table: int, index: int, after: int) -> int:
         """Replace the running function by a program; return ``after`` where there is none."""
+        image = self.tail_target(ctx, table, index)
+        if image is None:
+            return after
+        self.regs[R1] = ctx
+        self.regs[R6:R10] = UNSET[R6:R10]
+        self.image, self._resume = image, 0
+        return SWITCH
+
+    def tail_target(self, ctx: int, table: int, index: int) -> Image | None:
+        """Return the program that a tail call leads to, and count the call; None where to none."""
         self.check_context(ctx)
         programs = self.map_at(table)
         if not isinstance(programs, ProgArray):
             raise Trap(f"map {programs.spec.name} holds no programs")
         program = programs.get(index)
         if program is None or self._tail_calls == MAX_TAIL_CALLS:
-            return after
+            return None
         self._tail_calls += 1
-        self.regs[R1] = ctx
-        self.regs[R6:R10] = UNSET[R6:R10]
-        self._image, self._resume = self._load(program), 0
-        return SWITCH
+        return self._load(program)
+
+    def load_packet(self, ctx: int, start: int, size: int) -> int | None:
+        """Return an integer in network order of the packet that ``ctx`` (r6) is about, or None.
+
+        ``start`` counts from the packet's first byte; behind ``SKF_NET_OFF`` and ``SKF_LL_OFF``
+        from the network and the link layer's header, as for classic BPF.
+        """
+        if ctx != self.ctx:
+            raise Trap("r6 does not hold the context")
+        start = ((start ^ (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
+        if isinstance(self.packet, bytes | bytearray):
+            data = self.packet[start : start + size] if start >= 0 else b""
+        else:
+            data = self.packet.load(start, size)
+        return int.from_bytes(data, "big") if len(data) == size else None
+
+    def stack(self) -> Region:
+        """Return the stack of the innermost frame."""
+        return self._stacks[len(self._frames) - 1]
+
+    def kfunc(self, insn: Insn) -> tuple[str, Helper | None]:
+        """Return the name of the kernel function that an instruction calls, and what it does."""
+        name = insn.symbol if insn.symbol is not None else f"#{insn.imm}"
+        return name, self.kfuncs.get(name)
+
+    def compiled(self, image: Image) -> Compiled | None:
+        """Return a program's Python functions, if it has and this machine uses them."""
+        if self._fast is not None and not image.tried:
+            from pybpf.vm.fast.run import compile_program
+
+            image.tried = True
+            caller, self.image = self.image, image
+            image.compiled = compile_program(self, image.program)
+            self.image = caller
+        return image.compiled
 
     def check_context(self, ctx: int) -> None:
         """Raise Trap if what a helper got for its context is something else."""
@@ -225,19 +294,19 @@ class Machine:
     def function_address(self, index: int) -> int:
         """Return the address that stands for the subprogram at ``index`` of the program loading."""
         region = self.memory.add(bytearray(), "a function", writable=False)
-        self._functions[region.address] = (self._image, index)
+        self._functions[region.address] = (self.image, index)
         return region.address
 
-    def _load(self, program: Program) -> _Image:
-        image = self._images.get(id(program))
+    def _load(self, program: Program) -> Image:
+        image = self.images.get(id(program))
         if image is None:
             # The image keeps the program alive, so nothing else can get its id.
-            image = _Image(program, [])
-            caller, self._image = self._image, image
+            image = Image(program, [])
+            caller, self.image = self.image, image
             steps = build_steps(self, program)
-            self._image = caller
+            self.image = caller
             image.steps = [self._traced(program, i, step) for i, step in enumerate(steps)]
-            self._images[id(program)] = image
+            self.images[id(program)] = image
         return image
 
     def _traced(self, program: Program, index: int, step: Step) -> Step:
@@ -252,20 +321,20 @@ class Machine:
 
         return traced
 
-    def _execute(self, pc: int) -> None:
+    def execute(self, pc: int) -> None:
         """Run from ``pc`` of the current image until the frame entered last with DONE exits."""
-        steps = self._image.steps
+        steps = self.image.steps
         try:
-            for _ in self._left:
+            for _ in self.left:
                 pc = steps[pc]()
                 if pc < 0:
                     if pc == DONE:
                         return
-                    steps, pc = self._image.steps, self._resume
+                    steps, pc = self.image.steps, self._resume
         except Trap as trap:
-            raise _fault(self._image.program, pc, str(trap)) from None
+            raise fault(self.image.program, pc, str(trap)) from None
         reason = f"the budget of {self._budget} instructions is used up"
-        raise _fault(self._image.program, pc, reason)
+        raise fault(self.image.program, pc, reason)
 
     def _check_released(self) -> None:
         for found in self.maps.values():
@@ -287,30 +356,9 @@ class Machine:
         self.memory.settle()
 
 
-def _fault(program: Program, pc: int, reason: str) -> VmFault:
+def fault(program: Program, pc: int, reason: str) -> VmFault:
+    """Return what a Trap at an instruction becomes."""
     from pybpf.isa.disassembler import format_insn
 
     text = format_insn(program.insns[pc]) if pc < len(program.insns) else "(end)"
     return VmFault(pc, text, reason)
-
-
-def _make_map(spec: MapSpec, memory: AddressSpace, cpus: int) -> Map:
-    match spec.type:
-        case MapType.HASH | MapType.PERCPU_HASH | MapType.LRU_HASH | MapType.LRU_PERCPU_HASH:
-            return HashMap(spec, memory, cpus)
-        case MapType.ARRAY | MapType.PERCPU_ARRAY:
-            return ArrayMap(spec, memory, cpus)
-        case MapType.ARRAY_OF_MAPS | MapType.HASH_OF_MAPS:
-            return MapOfMaps(spec, memory)
-        case MapType.PROG_ARRAY:
-            return ProgArray(spec, memory)
-        case MapType.RINGBUF:
-            return RingBuffer(spec, memory)
-        case MapType.PERF_EVENT_ARRAY:
-            return PerfEventArray(spec, memory, cpus)
-        case MapType.STACK_TRACE:
-            return StackTraces(spec, memory)
-        case _:
-            raise PybpfError(
-                f"map {spec.name}: the VM does not emulate maps of type {spec.type.name}"
-            )

@@ -14,12 +14,14 @@ user memory that recorded events carry never fall into a region.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from pybpf.errors import PybpfError
 from pybpf.isa.insn import ByteOrder
 
 _LOW = 0xFFFF_FFFF
+_MASK = (1 << 64) - 1
 _BIAS = 0x8000_0000
 _FIRST = 0x0100_0000
 _NULL_PAGE = 4096
@@ -39,9 +41,13 @@ class Trap(PybpfError):
 
 
 class Region:
-    """Bytes from ``address`` on; a freed region has none, and ``gone`` says what became of it."""
+    """Bytes from ``address`` on; a freed region has none, and ``gone`` says what became of it.
 
-    __slots__ = ("address", "data", "gone", "name", "size", "writable")
+    A region that is not writable may have a ``guard``, which is given (offset, size, value) of a
+    store and does it, or says that it must not be.
+    """
+
+    __slots__ = ("address", "data", "gone", "guard", "name", "size", "writable")
 
     def __init__(self, address: int, data: bytearray, name: str, *, writable: bool) -> None:
         self.address = address
@@ -50,6 +56,7 @@ class Region:
         self.name = name
         self.writable = writable
         self.gone = ""
+        self.guard: Callable[[int, int, int], bool] | None = None
 
     @property
     def end(self) -> int:
@@ -71,6 +78,11 @@ class AddressSpace:
         region = Region((self._next << 32) | _BIAS, data, name, writable=writable)
         self._regions[self._next] = region
         self._next += 1
+        return region
+
+    def add_low(self, data: bytearray, name: str) -> Region:
+        """Make ``data`` accessible below 4 GiB, in place of what was so before."""
+        region = self._regions[0] = Region(_BIAS, data, name, writable=True)
         return region
 
     def free(self, region: Region, gone: str) -> None:
@@ -100,8 +112,13 @@ class AddressSpace:
 
     def store(self, address: int, size: int, value: int) -> None:
         """Write the low bytes of ``value`` at ``address``; raises Trap."""
-        data, start = self._locate("store", address, size)
         low = value & ((1 << (size * 8)) - 1)
+        region = self._regions.get(address >> 32)
+        if region is not None and region.guard is not None:
+            start = (address & _LOW) - _BIAS
+            if 0 <= start <= region.size - size and region.guard(start, size, low):
+                return
+        data, start = self._locate("store", address, size)
         data[start : start + size] = low.to_bytes(size, self.byteorder)
 
     def read(self, address: int, size: int) -> bytes:
@@ -117,6 +134,36 @@ class AddressSpace:
             target, start = self._locate("store", address, len(data))
             target[start : start + len(data)] = data
 
+    def loader(self, size: int) -> Callable[[int], int]:
+        """Return a ``load`` of one size, which takes addresses that wrap around."""
+        regions, order, refused = self._regions, self.byteorder, self.load
+        from_bytes = int.from_bytes
+
+        def load(address: int) -> int:
+            region = regions.get(address >> 32)
+            if region is not None:
+                start = (address & _LOW) - _BIAS
+                if 0 <= start <= region.size - size:
+                    return from_bytes(region.data[start : start + size], order)
+            return refused(address & _MASK, size)
+
+        return load
+
+    def storer(self, size: int) -> Callable[[int, int], None]:
+        """Return a ``store`` of one size, for values that fit."""
+        regions, order, refused = self._regions, self.byteorder, self.store
+
+        def store(address: int, value: int) -> None:
+            region = regions.get(address >> 32)
+            if region is not None and region.writable:
+                start = (address & _LOW) - _BIAS
+                if 0 <= start <= region.size - size:
+                    region.data[start : start + size] = value.to_bytes(size, order)
+                    return
+            refused(address & _MASK, size, value)
+
+        return store
+
     def _locate(self, verb: Verb, address: int, size: int) -> tuple[bytearray, int]:
         """Return the bytes of the region and the index in them where the access begins."""
         region = self._regions.get(address >> 32)
@@ -130,7 +177,7 @@ class AddressSpace:
         """Say why an access is wrong."""
         count = "1 byte" if size == 1 else f"{size} bytes"
         region = self.find(address)
-        if region is None:
+        if region is None or address < _NULL_PAGE:
             why = "null pointer" if address < _NULL_PAGE else "no memory of the program is there"
             return Trap(f"cannot {verb} {count} at {address:#x}: {why}")
         offset = (address & _LOW) - _BIAS

@@ -168,31 +168,39 @@ def _atomic(machine: Machine, insn: Insn, after: int, _goal: int) -> Step:
 
 def _load_imm64(machine: Machine, insn: Insn, after: int, goal: int) -> Step:
     regs, dst = machine.regs, insn.dst
-    match insn.op.name:
-        case "lddw":
-            value = insn.imm & MASK64
-        case "lddw_map_fd" | "lddw_map_idx":
-            found = machine.map_named(insn.symbol, insn.imm)
-            if found is None:
-                return _trap(_no_map(insn))
-            value = found.handle.address
-        case "lddw_map_value" | "lddw_map_idx_value":
-            found = machine.map_named(insn.symbol, insn.imm & 0xFFFFFFFF)
-            if found is None:
-                return _trap(_no_map(insn))
-            if not isinstance(found, ArrayMap):
-                return _trap(f"map {found.spec.name} is no array, its values have no fixed address")
-            value = found.value(insn.imm >> 32)
-        case "lddw_func":
-            value = machine.function_address(goal)
-        case _:
-            return _trap(f"the VM has no kernel variables, such as that of BTF type {insn.imm}")
+    try:
+        value = constant(machine, insn, goal)
+    except Trap as trap:
+        return _trap(str(trap))
 
     def step() -> int:
         regs[dst] = value
         return after
 
     return step
+
+
+def constant(machine: Machine, insn: Insn, goal: int) -> int:
+    """Return what a ``lddw`` loads; raises Trap where there is no such thing."""
+    match insn.op.name:
+        case "lddw":
+            return insn.imm & MASK64
+        case "lddw_map_fd" | "lddw_map_idx":
+            found = machine.map_named(insn.symbol, insn.imm)
+            if found is None:
+                raise Trap(_no_map(insn))
+            return found.handle.address
+        case "lddw_map_value" | "lddw_map_idx_value":
+            found = machine.map_named(insn.symbol, insn.imm & 0xFFFFFFFF)
+            if found is None:
+                raise Trap(_no_map(insn))
+            if not isinstance(found, ArrayMap):
+                raise Trap(f"map {found.spec.name} is no array, its values have no fixed address")
+            return found.value(insn.imm >> 32)
+        case "lddw_func":
+            return machine.function_address(goal)
+        case _:
+            raise Trap(f"the VM has no kernel variables, such as that of BTF type {insn.imm}")
 
 
 def _no_map(insn: Insn) -> str:
@@ -234,7 +242,7 @@ def _call_helper(machine: Machine, insn: Insn, after: int, _goal: int) -> Step:
         return _tail_call(machine, after)
     helper = machine.helpers.get(insn.imm)
     if helper is None:
-        return _trap(_no_helper(insn.imm))
+        return _trap(no_helper(insn.imm))
 
     def step() -> int:
         _run_helper(machine, helper)
@@ -243,7 +251,8 @@ def _call_helper(machine: Machine, insn: Insn, after: int, _goal: int) -> Step:
     return step
 
 
-def _no_helper(number: int) -> str:
+def no_helper(number: int) -> str:
+    """Say that a helper is unknown here."""
     name = HELPER_NAMES.get(number)
     return f"there is no helper {number}" if name is None else f"the VM does not emulate {name}"
 
@@ -254,7 +263,7 @@ def _call_register(machine: Machine, insn: Insn, after: int, _goal: int) -> Step
     def step() -> int:
         helper = machine.helpers.get(regs[dst])
         if helper is None:
-            raise Trap(_no_helper(regs[dst]))
+            raise Trap(no_helper(regs[dst]))
         _run_helper(machine, helper)
         return after
 
@@ -281,16 +290,20 @@ def _call_local(machine: Machine, _insn: Insn, after: int, goal: int) -> Step:
 
 
 def _call_kfunc(machine: Machine, insn: Insn, after: int, _goal: int) -> Step:
-    name = insn.symbol if insn.symbol is not None else f"#{insn.imm}"
-    kfunc = machine.kfuncs.get(name)
+    name, kfunc = machine.kfunc(insn)
     if kfunc is None:
-        return _trap(f"the VM does not emulate kernel function {name}")
+        return _trap(no_kfunc(name))
 
     def step() -> int:
         _run_helper(machine, kfunc)
         return after
 
     return step
+
+
+def no_kfunc(name: str) -> str:
+    """Say that a kernel function is unknown here."""
+    return f"the VM does not emulate kernel function {name}"
 
 
 def _exit(machine: Machine, _insn: Insn, _after: int, _goal: int) -> Step:
@@ -304,16 +317,11 @@ def _packet(machine: Machine, insn: Insn, after: int, _goal: int) -> Step:
     indirect = insn.op.form is Form.PACKET_IND
 
     def step() -> int:
-        if regs[R6] != machine.ctx:
-            raise Trap("r6 does not hold the context")
-        start = imm + sign_extend(regs[src], 32, 64) if indirect else imm
-        start = ((start ^ (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
+        start = imm + regs[src] if indirect else imm
+        found = machine.load_packet(regs[R6] & MASK64, start, size)
         regs[R1:R6] = _CLOBBERED
-        if not 0 <= start <= len(machine.packet) - size:
-            regs[R0] = 0
-            return machine.leave()
-        regs[R0] = int.from_bytes(machine.packet[start : start + size], "big")
-        return after
+        regs[R0] = 0 if found is None else found
+        return machine.leave() if found is None else after
 
     return step
 

@@ -25,9 +25,11 @@ CASES = _cases()
 
 
 @pytest.mark.skipif(not CASES, reason=f"no bpf_conformance corpus at {CORPUS} (set PYBPF_SHARED)")
+@pytest.mark.parametrize("fast", [False, True], ids=["step", "fast"])
 @pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
-def test_a_program_gives_the_expected_result(case):
+def test_a_program_gives_the_expected_result(case, fast):
     memory = bytes.fromhex(case["mem"] or "")
 
     assert case["expect"]["error"] is None
-    assert interpret(bytes.fromhex(case["insns"]), memory) == case["expect"]["result_u64"]
+    result = interpret(bytes.fromhex(case["insns"]), memory, fast=fast)
+    assert result == case["expect"]["result_u64"]

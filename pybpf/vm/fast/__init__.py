@@ -1,0 +1,1 @@
+"""The fast mode: a program to Python source that computes what the step mode does."""
