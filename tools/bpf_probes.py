@@ -225,6 +225,13 @@ class Kernel:
             os.close(fd)
         return Answer(number, self._log.value.decode(errors="replace") if log_level else "")
 
+    def loads(self, subject: Subject) -> bool:
+        """Whether the kernel takes programs of a kind at all."""
+        return self.can_ask(subject) and any(
+            self.load(subject, mov(0, result) + EXIT, log_level=0).accepted
+            for result in (subject.result, 0, 1)
+        )
+
     def create_map(
         self, kind: int, key: int, value: int, entries: int, flags: int = 0, inner: int = 0
     ) -> int:

@@ -44,7 +44,7 @@ REFUSED = re.compile(
     r"unknown func|program of this type cannot use helper|invalid func|"
     r"helper call is not allowed in probe|not supported without"
 )
-UNPRIVILEGED = ("socket_filter", "cgroup_skb")
+UNPRIVILEGED = ("socket_filter", "cgroup_skb/inet_ingress")
 NOBODY = 65534
 
 
@@ -60,13 +60,6 @@ def may_call(kernel: Kernel, subject: Subject, number: int) -> bool:
     return answer.accepted or (bool(answer.log) and not REFUSED.search(answer.log))
 
 
-def loads(kernel: Kernel, subject: Subject) -> bool:
-    """Whether the kernel takes programs of a kind at all."""
-    return kernel.can_ask(subject) and any(
-        kernel.load(subject, mov(0, result) + EXIT).accepted for result in (subject.result, 0, 1)
-    )
-
-
 def program_types(kernel: Kernel, *, loud: bool) -> tuple[dict[str, dict[str, str]], list[str]]:
     """Return the facts of each program type that loads, and notes on what could not be asked."""
     facts: dict[str, dict[str, str]] = {}
@@ -74,7 +67,7 @@ def program_types(kernel: Kernel, *, loud: bool) -> tuple[dict[str, dict[str, st
     notes: list[str] = []
     for subject in SUBJECTS:
         kind, _, variant = subject.name.partition("/")
-        if not loads(kernel, subject):
+        if not kernel.loads(subject):
             if not variant or kind not in facts:
                 notes.append(f"not loaded: {subject.name}")
             continue
@@ -109,7 +102,7 @@ def attaches(kernel: Kernel) -> dict[str, set[int]]:
         accepted = {
             number
             for number in range(max(AttachType) + 8)
-            if loads(kernel, Subject("", kind, number, subject.flags, None, subject.result))
+            if kernel.loads(Subject("", kind, number, subject.flags, None, subject.result))
         }
         if len(accepted) <= max(AttachType):
             found[kind.name.lower()] = accepted
@@ -183,7 +176,7 @@ def instructions(kernel: Kernel) -> set[str]:
         "movsx": one + insn(0xBF, 2, 1, off=8) + zero,
         "ldsx": store + insn(0x91, 1, 10, -8) + zero,
         "bswap": one + insn(0xD7, 1, imm=16) + zero,
-        "gotol": insn(0x06) + zero,
+        "gotol": zero + insn(0x55, off=1) + insn(0x06, imm=1) + zero,
         "may_goto": zero + insn(0xE5, off=1) + zero,
         "call_local": insn(0x85, src=1, imm=1) + EXIT + zero,
         "map_fd": lddw(1, array) + zero,
@@ -224,9 +217,9 @@ def unprivileged(loud: bool) -> dict[str, str]:  # noqa: FBT001
             os.setresgid(NOBODY, NOBODY, NOBODY)
             os.setresuid(NOBODY, NOBODY, NOBODY)
             found = {
-                subject.name: ranges(allowed_helpers(kernel, subject, loud=loud))
+                subject.name.partition("/")[0]: ranges(allowed_helpers(kernel, subject, loud=loud))
                 for subject in SUBJECTS
-                if subject.name in UNPRIVILEGED and loads(kernel, subject)
+                if subject.name in UNPRIVILEGED and kernel.loads(subject)
             }
             os.write(writing, json.dumps(found).encode())
         except BaseException:  # noqa: BLE001 - nothing may return to the parent's code

@@ -1,0 +1,129 @@
+"""Ask the running kernel which maps can be made, and which helpers take them; JSON out.
+
+    python tools/guest.py run 6.12 -- python tools/map_probes.py
+
+A grid of sizes and flags for each map type, around those that work, with the errno of each; and for
+each helper that takes a map, which map types it is refused. tests/guest/test_map_rules.py compares
+both with pybpf.verifier. In a guest, since maps of many sizes are made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+
+from bpf_probes import EXIT, SUBJECTS, Kernel, Subject, call, insn, mov
+from record_profile import MAPS, may_call
+
+from pybpf.isa.abi import MapType
+from pybpf.verifier.protos import Arg, Proto, proto
+
+Case = tuple[int, int, int, int, int]
+SIZES = (0, 1, 3, 4, 5, 8, 12, 16, 24, 32, 260, 261, 513, 1016, 1024, 32768, 32769)
+ENTRIES = (0, 1, 3, 4096, 6144, 8192)
+FLAGS = 19
+
+
+def cases(kind: MapType) -> Iterator[Case]:
+    """Yield maps of a type to make: type, sizes of key and value, entries, flags."""
+    key, value, entries, flags = MAPS.get(kind, (4, 4, 1, 0))
+    for size in SIZES:
+        yield kind, size, value, entries, flags
+        yield kind, key, size, entries, flags
+    for number in ENTRIES:
+        yield kind, key, value, number, flags
+    for bit in range(FLAGS):
+        yield kind, key, value, entries, flags ^ 1 << bit
+        yield kind, key, value, entries, flags ^ 1 << bit ^ 1 << 3
+        yield kind, key, value, entries, flags ^ 1 << bit ^ 1 << 7
+
+
+def made(kernel: Kernel, case: Case) -> int:
+    """Make a map, and return 0 or the errno."""
+    kind, key, value, entries, flags = case
+    fd = kernel.create_map(kind, key, value, entries, flags)
+    if fd >= 0:
+        os.close(fd)
+    return max(-fd, 0)
+
+
+def creations(kernel: Kernel) -> list[tuple[Case, int]]:
+    """Return what happened to each case."""
+    kinds = [kind for kind in MapType if kind is not MapType.UNSPEC]
+    return [(case, made(kernel, case)) for kind in kinds for case in cases(kind)]
+
+
+def _arguments(helper: Proto, descriptor: int) -> bytes:
+    """Encode arguments that a helper with a map takes, as far as numbers, stack and maps can be."""
+    code = insn(0xBF, 6, 1)
+    for place in range(8, 72, 8):
+        code += insn(0x7A, 10, off=-place)
+    for number, arg in enumerate(helper.args, start=1):
+        match arg.kind:
+            case Arg.CONST_MAP_PTR:
+                code += insn(0x18, number, 1, 0, descriptor) + insn(0)
+            case Arg.PTR_TO_CTX:
+                code += insn(0xBF, number, 6)
+            case Arg.CONST_SIZE | Arg.CONST_SIZE_OR_ZERO | Arg.CONST_ALLOC_SIZE_OR_ZERO:
+                code += mov(number, 8)
+            case Arg.ANYTHING | Arg.SCALAR:
+                code += mov(number, 0)
+            case _:
+                code += insn(0xBF, number, 10) + insn(0x07, number, imm=-64)
+    return code
+
+
+def refused(kernel: Kernel, subject: Subject) -> dict[str, str]:
+    """Return for each helper that takes a map the map types that it cannot be passed."""
+    found: dict[str, str] = {}
+    inner = kernel.create_map(MapType.ARRAY, 4, 8, 1)
+    maps = {}
+    for kind in MapType:
+        sizes = MAPS.get(kind, (4, 4, 1, 0))
+        fd = kernel.create_map(kind, *sizes, inner=inner if "OF_MAPS" in kind.name else 0)
+        if fd >= 0:
+            maps[kind] = fd
+    for number in range(1, 212):
+        helper = proto(number, (7, 3), subject.type)
+        if not helper or not any(arg.kind is Arg.CONST_MAP_PTR for arg in helper.args):
+            continue
+        if not may_call(kernel, subject, number):
+            continue
+        answers = {}
+        for kind, fd in maps.items():
+            code = _arguments(helper, fd) + call(number) + mov(0, subject.result) + EXIT
+            answer = kernel.load(subject, code)
+            if answer.accepted:
+                answers[kind.name] = "+"
+            elif "cannot pass map_type" in answer.log:
+                answers[kind.name] = "-"
+            else:
+                answers[kind.name] = answer.log.strip().splitlines()[-2:][0] if answer.log else "?"
+        found[str(number)] = json.dumps(answers)
+    for fd in (inner, *maps.values()):
+        os.close(fd)
+    return found
+
+
+def main() -> int:
+    """Print what was found."""
+    kernel = Kernel()
+    wanted = ("socket_filter", "kprobe", "xdp", "sched_cls", "sk_skb", "sk_msg", "sock_ops")
+    wanted += ("sk_reuseport/select", "cgroup_skb/inet_ingress", "tracing/trace_iter")
+    found = {
+        "release": os.uname().release,
+        "creations": creations(kernel),
+        "refused": {
+            subject.name: refused(kernel, subject)
+            for subject in SUBJECTS
+            if subject.name in wanted and kernel.loads(subject)
+        },
+    }
+    print(json.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
