@@ -56,3 +56,9 @@ def leave_callback(env: Env, state: State, callee: Frame) -> int:
 def check_leftovers(env: Env, state: State, what: str) -> None:
     """Raise Refusal where a lock or such a section is still open at ``what`` ("BPF_EXIT insn")."""
     del env, state, what
+
+
+def iterator_is_active(env: Env, state: State) -> bool:
+    """Whether the iterator that r1 points to, at a call that advances it, is not at its end."""
+    del env, state
+    raise Unmodelled("iterators")

@@ -63,9 +63,8 @@ class Context:
             if field.offset <= offset < field.offset + field.size:
                 mode = field.store if write else field.load
                 if mode and _allows(mode, field, offset, size):
-                    whole = mode == "b" and size == field.size
-                    scalar = write or (mode == "b" and not whole)
-                    return ContextAccess(SCALAR if scalar else field.kind, field)
+                    whole = mode != "b" or size == field.size
+                    return ContextAccess(field.kind if whole and not write else SCALAR, field)
                 break
         return f"invalid bpf_context access off={offset} size={size}"
 
@@ -89,7 +88,9 @@ def _allows(mode: str, field: Field, offset: int, size: int) -> bool:
         case "d":  # a port: two bytes, and the zeros behind them only with it
             return size == 4 or inner + size <= 2
         case "e":  # at least the two bytes that there are
-            return inner == 0 and 2 <= size <= field.unit
+            return 2 <= size <= field.unit
+        case "b":  # an address as a whole, or what lies behind its first byte
+            return inner > 0 or size == field.size
         case _:
             return True
 
@@ -103,6 +104,14 @@ def context(
         return Context("", 0, (), typed=True)
     attach = _attach_name(attach_type)
     return _context(version, kind.name.lower(), attach, privileged)
+
+
+@cache
+def layout(name: str, version: Version) -> Context:
+    """Return a structure of which every field may be loaded (``bpf_sock``)."""
+    sizes, fields = _tables()[0][name]
+    size = max((size for since, size in sizes if since <= version), default=sizes[0][1])
+    return Context(name, size, tuple(field for since, field in fields if since <= version))
 
 
 def _attach_name(attach_type: int) -> str:

@@ -15,6 +15,7 @@ from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.state import State
 
 if TYPE_CHECKING:
+    from pybpf.verifier.contexts import Context
     from pybpf.verifier.limits import Limits
     from pybpf.verifier.program import Checked
     from pybpf.verifier.rules import Rules
@@ -42,7 +43,8 @@ class Env:
     """What a run knows and counts. ``steps``: by slot, made when first needed.
 
     ``pending``: states to be explored later, last in first out. ``explored``: checkpoints by slot.
-    ``facts``: what calls.py keeps by slot (map pointer states of helper calls, loop inlining, …).
+    ``pointer_kinds``: by slot, what loads and stores were first used with. ``context``: see context.py. ``globals``: subprograms
+    verified by themselves, by number. ``facts``: what calls.py keeps by slot (map pointer states of helper calls, loop inlining, …).
     """
 
     def __init__(
@@ -67,7 +69,11 @@ class Env:
         self.jumps = 0
         self.jumps_before = 0
         self.processed_before = 0
+        self.test_states = bool(flags & 8)
         self.facts: dict[int, object] = {}
+        self.pointer_kinds: dict[int, int] = {}
+        self.context: Context | None = None
+        self.globals: dict[int, object] = {}
         self.seen: set[int] = set()
         self.longest_mark = 0
         self.async_callbacks: list[State] = []
@@ -90,18 +96,22 @@ class Env:
         other.speculative = state.speculative or speculative
         self.pending.append(other)
         if len(self.pending) > JUMP_LIMIT:
-            raise Refusal(
-                f"The sequence of {JUMP_LIMIT + 1} jumps is too complex.", errno=7
-            )
+            raise Refusal(f"The sequence of {JUMP_LIMIT + 1} jumps is too complex.", errno=7)
         if other.parent is not None:
             other.parent.branches += 1
         return other
 
     def precise(self, state: State, regno: int) -> None:
         """Note that the verdict depends on the value of a scalar register of the top frame."""
-        from pybpf.verifier.precision import mark_precise
+        from pybpf.verifier.backtrack import mark_precise
 
         mark_precise(self, state, state.frame.index, regno)
+
+    def iterates(self, state: State) -> bool:
+        """Whether the iterator that r1 points to, at a call that advances it, is not at its end."""
+        from pybpf.verifier.calls import iterator_is_active
+
+        return iterator_is_active(self, state)
 
     def words(self, kind: int) -> str:
         """Return the messages' word for a kind, in this kernel."""

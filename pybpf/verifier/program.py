@@ -77,8 +77,18 @@ class Subprogram:
     ``is_callback``: a lddw_func takes its address. ``is_async``: it was registered for a timer.
     """
 
-    __slots__ = ("depth", "end", "has_ld_abs", "has_tail_call", "index", "is_async",
-                 "is_callback", "start", "tail_call_reachable", "calls")  # fmt: skip
+    __slots__ = (
+        "calls",
+        "depth",
+        "end",
+        "has_ld_abs",
+        "has_tail_call",
+        "index",
+        "is_async",
+        "is_callback",
+        "start",
+        "tail_call_reachable",
+    )  # fmt: skip
 
     def __init__(self, index: int, start: int, end: int) -> None:
         self.index = index
@@ -93,7 +103,7 @@ class Subprogram:
 class Checked:
     """A program whose structure holds, and what is looked up per slot.
 
-    ``subprogram_of``: index into ``subprograms`` by slot. ``map_at``: by the first slot of a lddw
+    ``subprogram_of``: index into ``subprograms`` by slot; ``subprogram_at``: by first slot. ``map_at``: by the first slot of a lddw
     that names one. ``successors``: slots control may go to next (calls: the one after).
     ``pruning``: slots where states are compared; ``forced``: where one must be kept;
     ``joins``: slots that are jumped to (of the history; kernel: jmp_point). ``live``: by slot, bits
@@ -102,7 +112,7 @@ class Checked:
 
     __slots__ = (
         "forced", "iter_next", "joins", "live", "map_at", "maps_used", "order", "pruning", "slots",
-        "subject", "subprogram_of", "subprograms", "successors",
+        "subject", "subprogram_at", "subprogram_of", "subprograms", "successors",
     )  # fmt: skip
 
     def __init__(self, subject: CorpusProgram, slots: Sequence[Raw]) -> None:
@@ -110,6 +120,7 @@ class Checked:
         self.slots = list(slots)
         self.subprograms: list[Subprogram] = []
         self.subprogram_of: list[int] = []
+        self.subprogram_at: dict[int, int] = {}
         self.map_at: dict[int, MapInfo] = {}
         self.successors: list[tuple[int, ...]] = []
         self.pruning: set[int] = set()

@@ -1,27 +1,67 @@
-"""A kernel profile in; the choices that the verifier's steps ask for as plain attributes out."""
+"""A kernel profile and a program's flags in; the choices that the verifier's steps ask for out."""
 
 from __future__ import annotations
+
+from pybpf.isa.abi import ProgType
+from pybpf.target.profile import Profile
+from pybpf.verifier import opcodes as op
+from pybpf.verifier.arithmetic import arithmetic
+from pybpf.verifier.opcodes import known_opcodes
+from pybpf.verifier.precision import precision_of
 
 
 class Rules:
     """What a kernel release and the caller's rights decide.
 
-    ``version``: (major, minor). ``privileged``: CAP_BPF, CAP_PERFMON (and CAP_NET_ADMIN): allows
-    pointer leaks, loops, more. Everything else follows from ``version``; each attribute says since
-    when.
+    ``version``: (major, minor). ``privileged``: the caller may leak pointers, loop, and more
+    (CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN). The other attributes say what the kernel has or does;
+    the release that brought it stands beside it. ``math`` computes with scalars as that kernel.
     """
 
-    __slots__ = ("allow_leaks", "allow_uninit_stack", "max_insns", "privileged", "profile",
-                 "version", "words")  # fmt: skip
+    __slots__ = (
+        "allow_leaks", "allow_uninit_stack", "checks_all_slots", "has_arena", "has_atomics",
+        "has_btf_id", "has_fd_array", "has_func", "has_gotol", "has_kfunc_modules", "has_kfuncs",
+        "has_load_acquire", "has_may_goto", "has_movsx", "has_signed_division", "known_flags",
+        "load_modes",
+        "math", "max_insns", "opcodes", "privileged", "profile", "version",
+    )  # fmt: skip
 
-    def __init__(self, version: tuple[int, int], *, privileged: bool = True) -> None:
+    def __init__(self, profile: Profile, *, privileged: bool = True) -> None:
+        version = profile.version
+        self.profile = profile
         self.version = version
         self.privileged = privileged
         self.allow_leaks = privileged
         # Linux commit 6715df8d5d24 ("bpf: Allow reads from uninit stack") (in v6.3)
         self.allow_uninit_stack = privileged and version >= (6, 3)
-        self.max_insns = 1_000_000 if privileged else 4096
-        self.profile: object = None
+        self.max_insns = profile.limits.processed
+        self.math = arithmetic(precision_of(version))
+        self.opcodes = known_opcodes(version)
+        self.load_modes = {op.MEM, op.MEMSX} if version >= (6, 6) else {op.MEM}
+        self.has_atomics = version >= (5, 12)
+        self.has_btf_id = version >= (5, 10)
+        self.has_func = self.has_kfuncs = version >= (5, 13)
+        self.has_fd_array = version >= (5, 14)
+        self.has_kfunc_modules = version >= (5, 16)
+        self.has_movsx = self.has_signed_division = self.has_gotol = version >= (6, 6)
+        self.has_arena = self.has_may_goto = version >= (6, 9)
+        self.has_load_acquire = version >= (6, 15)
+        flags = 1 | 2 | 4 | 8 | 16
+        flags |= 32 if version >= (5, 18) else 0  # BPF_F_XDP_HAS_FRAGS
+        flags |= 64 if version >= (6, 3) else 0  # BPF_F_XDP_DEV_BOUND_ONLY
+        flags |= 128 if version >= (6, 8) else 0  # BPF_F_TEST_REG_INVARIANTS
+        flags |= 1 << 16 if version >= (6, 9) else 0  # BPF_F_TOKEN_FD
+        self.known_flags = flags
+        self.checks_all_slots = version >= (7, 0)
+
+    def may_sleep(self, kind: ProgType) -> bool:
+        """Whether programs of a type may be sleepable (can_be_sleepable)."""
+        if kind in {ProgType.TRACING, ProgType.LSM}:
+            return True
+        uprobes = kind is ProgType.KPROBE and self.since(6, 0)
+        return uprobes or (kind is ProgType.STRUCT_OPS and self.since(6, 1)) or (
+            kind is ProgType.SYSCALL
+        )  # fmt: skip
 
     def since(self, major: int, minor: int) -> bool:
         """Whether the kernel is that release or a later one."""

@@ -157,11 +157,12 @@ class Frame:
     ``stack``: slots by number (absent: never written, INVALID); ``depth``: bytes of stack used.
     ``subprog`` is an index into ``Checked.subprogs``; ``site`` the slot of the call (-1: main).
     ``callback``: None, or how calls.py began this frame: it decides what happens at its exit.
-    ``result``: the range that a callback's return value must lie in. ``is_async``: a timer's.
+    ``result``: the range that a callback's return value must lie in. ``is_async``: a timer's,
+    entered for the ``entry``-th time.
     """
 
     __slots__ = (
-        "callback", "callback_depth", "depth", "index", "is_async", "regs", "result", "site",
+        "callback", "callback_depth", "depth", "entry", "index", "is_async", "regs", "result", "site",
         "stack", "subprog",
     )  # fmt: skip
 
@@ -176,6 +177,7 @@ class Frame:
         self.callback_depth = 0
         self.result: tuple[int, int] | None = None
         self.is_async = False
+        self.entry = 0
 
     def copy(self) -> Frame:
         """Return one that can go on by itself."""
@@ -190,6 +192,7 @@ class Frame:
         new.callback_depth = self.callback_depth
         new.result = self.result
         new.is_async = self.is_async
+        new.entry = self.entry
         return new
 
 
@@ -198,18 +201,19 @@ class State:
 
     ``at``: the slot to be executed next. ``trail``: the instructions since ``parent`` as a linked
     list of (slot, note, rest), for backtracking; ``note`` says what a step did that cannot be seen
-    from the instruction (see precision); a step puts it into ``note``. ``parent``: the checkpoint that it went on from.
+    from the instruction (see backtrack); a step puts it into ``note``. ``parent``: the checkpoint that it went on from.
     ``branches``: how many paths from here are not yet explored (of a checkpoint).
     ``lock``: what locks.py knows of the spin lock held (None: none is); ``rcu``, ``preempt``: how
     deep in such sections; ``irq``: id of the interrupt flags last saved. ``precise``: of a
-    checkpoint, which scalars paths from it depended on (see precision). ``may_goto``, ``unroll``,
+    checkpoint, which scalars paths from it depended on (see backtrack). ``may_goto``, ``unroll``,
     ``dfs``: depths that tell loops apart (may_goto_depth, callback_unroll_depth, dfs_depth).
+    ``read`` (of a checkpoint) and ``wrote`` (since ``parent``): by frame, bits of stack slots.
     """
 
     __slots__ = (
-        "at", "branches", "came_from", "dfs", "extra", "frame", "frames", "hits", "irq", "lock",
-        "may_goto", "misses", "note", "parent", "precise", "preempt", "rcu", "refs", "speculative",
-        "trail", "unroll",
+        "at", "branches", "came_from", "dfs", "evicted", "extra", "frame", "frames", "hits",
+        "in_loop", "irq", "lock", "may_goto", "misses", "note", "parent", "precise", "preempt",
+        "rcu", "read", "refs", "speculative", "trail", "unroll", "wrote",
     )  # fmt: skip
 
     frames: list[Frame]
@@ -234,6 +238,9 @@ class State:
         self.note: object = None
         self.came_from = -1
         self.hits = self.misses = 0
+        self.in_loop = self.evicted = False
+        self.read: dict[int, int] = {}
+        self.wrote: dict[int, int] = {}
         self.precise: dict[int, int] = {}
         self.extra: object = None
 
@@ -244,6 +251,7 @@ class State:
         new.frame = new.frames[-1]
         new.at = self.at
         new.trail = self.trail
+        new.parent = self.parent
         new.parent = self.parent
         new.branches = 1
         new.refs = self.refs
@@ -258,6 +266,9 @@ class State:
         new.note = None
         new.came_from = self.came_from
         new.hits = new.misses = 0
+        new.in_loop = new.evicted = False
+        new.read = {}
+        new.wrote = self.wrote.copy()
         new.precise = {}
         new.extra = self.extra
         return new

@@ -1,0 +1,228 @@
+"""A load or a store through a register: what it points to decides who judges it.
+
+Source: check_mem_access, __check_mem_access, check_mem_region_access and check_ptr_alignment in
+kernel/bpf/verifier.c.
+"""
+
+from __future__ import annotations
+
+from pybpf.verifier import tnum
+from pybpf.verifier.btfaccess import access_btf, access_map_struct, access_socket, access_trace_buffer
+from pybpf.verifier.context import access_context
+from pybpf.verifier.env import Env
+from pybpf.verifier.kinds import (
+    ARENA, BASE, BTF_ID, BUF, CTX, FLOW_KEYS, MAP_KEY, MAP_PTR, MAP_VALUE, MAYBE_NULL, MEM, PACKET,
+    PACKET_META, RDONLY, SCALAR, SOCK_COMMON, SOCKET, STACK, TCP_SOCK, TP_BUFFER, XDP_SOCK,
+)  # fmt: skip
+from pybpf.verifier.packet import access_packet, may_write_packet
+from pybpf.verifier.pointers import MAX_VAR_OFF, prohibit, shown
+from pybpf.verifier.program import Raw
+from pybpf.verifier.refusal import Refusal, Unmodelled
+from pybpf.verifier.registers import EACCES, leaks
+from pybpf.verifier.stack import check_bounds, load, store
+from pybpf.verifier.state import UNKNOWN_REG, Reg, State, scalar_reg
+from pybpf.verifier.values import access_value
+
+_S32 = 1 << 31
+_S64_MIN = -1 << 63
+_NET_IP_ALIGN = 2
+_BEFORE_OFFSET = "min value is negative, either use unsigned index or do a if (index >=0) check."
+_FLOW_KEYS_SIZE = 56
+_WORDS = {
+    FLOW_KEYS: "flow keys ", MAP_KEY: "key ", MAP_VALUE: "value ", CTX: "context ",
+    STACK: "stack ", SOCKET: "sock ", SOCK_COMMON: "sock_common ", TCP_SOCK: "tcp_sock ",
+    XDP_SOCK: "xdp_sock ",
+}  # fmt: skip
+
+
+def check_access(
+    env: Env, state: State, number: int, off: int, size: int, *,
+    write: bool, value: int | None = None, insn: Raw | None = None, signed: bool = False,
+    strict: bool = False,
+) -> None:  # fmt: skip
+    """Do what a load from, or a store to, ``r<number> + off`` of ``size`` bytes does.
+
+    ``value``: the register that is filled or stored (None: nothing is filled; a constant, that of
+    ``insn``, or anything is stored). ``signed``: a load that extends the sign. ``strict``: the
+    access must be aligned wherever it goes. Raises Refusal.
+    """
+    regs = state.frame.regs
+    reg = regs[number]
+    kind = reg.kind
+    base = kind & BASE
+    check_alignment(env, reg, off, size, strict=strict or env.strict)
+    whole = off + reg.off
+    stored = None if not write or value is None else regs[value]
+    if kind == STACK:
+        check_bounds(env, state, number, reg, whole, size, write=write, call=False)
+        if write:
+            store(env, state, reg, whole, size, value, insn)
+            return
+        load(env, state, reg, whole, size, value)
+    elif kind == MAP_VALUE:
+        if stored is not None and leaks(env, stored):
+            raise prohibit(value or 0, "leaks addr into map")
+        made = access_value(env, state, number, reg, whole, size, write=write, loads=value is not None)
+        if value is not None and not write:
+            regs[value] = made
+    elif kind == CTX:
+        if stored is not None and leaks(env, stored):
+            raise prohibit(value or 0, "leaks addr into ctx")
+        made = access_context(env, state, number, reg, off, size, write=write)
+        if value is not None and not write:
+            regs[value] = made
+    elif base in {PACKET, PACKET_META} and not kind & MAYBE_NULL:
+        if write and not may_write_packet(env):
+            raise Refusal("cannot write into packet", errno=EACCES)
+        if stored is not None and leaks(env, stored):
+            raise prohibit(value or 0, "leaks addr into packet")
+        access_packet(env, number, reg, whole, size)
+        if value is not None and not write:
+            regs[value] = UNKNOWN_REG
+    else:
+        _other(env, state, number, reg, whole, off, size, write=write, value=value)
+    if size < 8 and value is not None and not write and regs[value].kind == SCALAR:
+        _extend(env, regs, value, size, signed=signed)
+
+
+def _extend(env: Env, regs: list[Reg], value: int, size: int, *, signed: bool) -> None:
+    """Make what was loaded what a load of that size leaves in the register."""
+    old = regs[value]
+    math = env.rules.math
+    val = math.load_signed(size, old.val) if signed else math.load(size, old.val)
+    if val is old.val:
+        return
+    if old is UNKNOWN_REG:
+        regs[value] = scalar_reg(val)
+        return
+    made = old.copy()
+    made.val = val
+    if signed:
+        made.id, made.delta = 0, None
+    regs[value] = made
+
+
+def _other(
+    env: Env, state: State, number: int, reg: Reg, whole: int, off: int, size: int, *,
+    write: bool, value: int | None,
+) -> None:  # fmt: skip
+    regs = state.frame.regs
+    kind = reg.kind
+    base = kind & BASE
+    stored = None if not write or value is None else regs[value]
+    made: Reg = UNKNOWN_REG
+    invalid = prohibit(number, f"invalid mem access '{env.words(kind)}'")
+    if kind == MAP_KEY:
+        if write:
+            raise Refusal(f"write to change key R{number} not allowed", errno=EACCES)
+        assert reg.map is not None
+        check_region_access(env, number, reg, whole, size, reg.map.key_size)
+    elif base == MEM:
+        if kind & MAYBE_NULL:
+            raise invalid
+        if write and kind & RDONLY:
+            raise prohibit(number, f"cannot write into {env.words(kind)}")
+        if stored is not None and leaks(env, stored):
+            raise prohibit(value or 0, "leaks addr into mem")
+        check_region_access(env, number, reg, whole, size, reg.size)
+    elif kind == FLOW_KEYS:
+        if stored is not None and leaks(env, stored):
+            raise prohibit(value or 0, "leaks addr into flow keys")
+        if reg.val.const is None:
+            raise Unmodelled("variable offset into flow keys")
+        at = whole + reg.val.smin
+        if size < 0 or at < 0 or at + size > _FLOW_KEYS_SIZE:
+            raise Refusal(f"invalid access to flow keys off={at} size={size}", errno=EACCES)
+    elif kind in {SOCKET, SOCK_COMMON, TCP_SOCK, XDP_SOCK}:
+        if write:
+            raise prohibit(number, f"cannot write into {env.words(kind)}")
+        made = access_socket(env, state, number, reg, off, size)
+    elif kind == TP_BUFFER:
+        access_trace_buffer(env, number, reg, whole, size)
+    elif base == BTF_ID and not kind & MAYBE_NULL:
+        made = access_btf(env, state, number, reg, off, size, write=write)
+    elif kind == MAP_PTR:
+        made = access_map_struct(env, state, number, reg, whole, size, write=write)
+    elif base == BUF:
+        if kind & MAYBE_NULL:
+            raise invalid
+        if write and kind & RDONLY:
+            raise prohibit(number, f"cannot write into {env.words(kind)}")
+        access_trace_buffer(env, number, reg, whole, size)
+    elif kind == ARENA:
+        pass
+    else:
+        raise invalid
+    if value is not None and not write:
+        regs[value] = made
+
+
+def check_within(
+    env: Env, number: int, reg: Reg, off: int, size: int, limit: int, *, zero_ok: bool = False
+) -> None:
+    """Raise Refusal where ``off`` to ``off + size`` is not in an area of ``limit`` bytes."""
+    del env
+    if off >= 0 and (size > 0 or (size == 0 and zero_ok)) and off + size <= limit:
+        return
+    base = reg.kind & BASE
+    if base == MAP_KEY:
+        text = f"invalid access to map key, key_size={limit} off={off} size={size}"
+    elif base == MAP_VALUE:
+        text = f"invalid access to map value, value_size={limit} off={off} size={size}"
+    elif base in {PACKET, PACKET_META}:
+        text = (
+            f"invalid access to packet, off={off} size={size}, "
+            f"R{number}(id={reg.id},off={off},r={limit})"
+        )
+    else:
+        text = f"invalid access to memory, mem_size={limit} off={off} size={size}"
+    raise Refusal(text, errno=EACCES)
+
+
+def check_region_access(
+    env: Env, number: int, reg: Reg, off: int, size: int, limit: int, *, zero_ok: bool = False
+) -> None:
+    """Raise Refusal where the variable part may lead out of an area (check_mem_region_access)."""
+    val = reg.val
+    low = val.smin
+    if low < 0 and (low == _S64_MIN or not -_S32 <= off + low < _S32 or low + off < 0):
+        raise prohibit(number, _BEFORE_OFFSET)
+    # The kernel prints one line about the area and one about the bound; the last is the message.
+    try:
+        check_within(env, number, reg, low + off, size, limit, zero_ok=zero_ok)
+    except Refusal as refusal:
+        if val.const is not None:
+            raise
+        raise prohibit(number, "min value is outside of the allowed memory range") from refusal
+    if val.umax >= MAX_VAR_OFF:
+        raise prohibit(
+            number, "unbounded memory access, make sure to bounds check any such access"
+        )
+    try:
+        check_within(env, number, reg, val.umax + off, size, limit, zero_ok=zero_ok)
+    except Refusal as refusal:
+        raise prohibit(number, "max value is outside of the allowed memory range") from refusal
+
+
+def check_alignment(env: Env, reg: Reg, off: int, size: int, *, strict: bool) -> None:
+    """Raise Refusal for an access that is not aligned where it must be."""
+    kind = reg.kind
+    if kind == STACK:
+        strict = True
+    if size == 1 or not strict or kind == ARENA:
+        return
+    fixed = reg.off + off
+    is_packet = kind in {PACKET, PACKET_META}
+    known = (reg.val.value, reg.val.mask)
+    start = tnum.add(known, tnum.const(fixed + (_NET_IP_ALIGN if is_packet else 0)))
+    if tnum.is_aligned(start, size):
+        return
+    if is_packet:
+        text = (
+            f"misaligned packet access off {_NET_IP_ALIGN}+{shown(reg.val)}+{reg.off}+{off} "
+            f"size {size}"
+        )
+    else:
+        word = _WORDS.get(kind & BASE, "")
+        text = f"misaligned {word}access off {shown(reg.val)}+{reg.off}+{off} size {size}"
+    raise Refusal(text, errno=EACCES)

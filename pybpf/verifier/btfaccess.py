@@ -1,0 +1,92 @@
+"""Loads and stores through pointers to structures of the kernel: sockets, BTF types, maps, buffers.
+
+Source: check_sock_access, check_ptr_to_btf_access, check_ptr_to_map_access and
+__check_buffer_access in kernel/bpf/verifier.c; the is_valid_access functions of sockets in
+net/core/filter.c.
+"""
+
+from __future__ import annotations
+
+from pybpf.verifier.contexts import layout
+from pybpf.verifier.env import Env
+from pybpf.verifier.kinds import BASE, BUF, RDONLY, SOCK_COMMON, TCP_SOCK, XDP_SOCK
+from pybpf.verifier.pointers import prohibit, shown
+from pybpf.verifier.refusal import Refusal, Unmodelled
+from pybpf.verifier.registers import EACCES
+from pybpf.verifier.state import UNKNOWN_REG, Reg, State
+
+_TCP_SOCK_SIZE = 112
+_TCP_SOCK_LONG = frozenset({80, 88})
+_FULL_SOCKS_ONLY = frozenset({"type", "protocol", "mark", "priority"})
+
+
+def access_socket(env: Env, state: State, number: int, reg: Reg, off: int, size: int) -> Reg:
+    """Check a load of a field of a socket; return what it leaves in its register."""
+    del state
+    if reg.val.smin < 0:
+        raise prohibit(
+            number,
+            "min value is negative, either use unsigned index or do a if (index >=0) check.",
+        )
+    whole = off + reg.off
+    if reg.val.const is None:
+        raise Unmodelled("variable offset into a socket")
+    whole += reg.val.smin
+    if not _socket_field(env, reg.kind, whole, size):
+        raise prohibit(
+            number, f"invalid {env.words(reg.kind)} access off={whole} size={size}"
+        )
+    return UNKNOWN_REG
+
+
+def _socket_field(env: Env, kind: int, off: int, size: int) -> bool:
+    if kind == TCP_SOCK:
+        if not 0 <= off < _TCP_SOCK_SIZE or off % size:
+            return False
+        return size == (8 if off in _TCP_SOCK_LONG else 4)
+    if kind == XDP_SOCK:
+        return off == 0 and size == 4
+    found = layout("bpf_sock", env.rules.version).access(off, size, write=False)
+    if isinstance(found, str):
+        return False
+    return kind != SOCK_COMMON or found.field.name not in _FULL_SOCKS_ONLY
+
+
+def access_btf(
+    env: Env, state: State, number: int, reg: Reg, off: int, size: int, *, write: bool
+) -> Reg:
+    """Check an access to a structure that BTF describes; return what a load leaves."""
+    del env, state, number, reg, off, size, write
+    raise Unmodelled("access to a structure of the kernel")
+
+
+def access_map_struct(
+    env: Env, state: State, number: int, reg: Reg, off: int, size: int, *, write: bool
+) -> Reg:
+    """Check an access to the kernel's structure of a map; return what a load leaves."""
+    del state, size
+    if not env.rules.allow_leaks:
+        raise Refusal(
+            "'struct bpf_map' access is allowed only to CAP_PERFMON and CAP_SYS_ADMIN",
+            errno=1 if env.rules.since(5, 15) else EACCES,
+        )
+    if off < 0:
+        raise prohibit(number, f"is bpf_map invalid negative access: off={off}")
+    if write:
+        raise Refusal("only read from bpf_map is supported", errno=EACCES)
+    del reg
+    raise Unmodelled("a load from the kernel's structure of a map")
+
+
+def access_trace_buffer(env: Env, number: int, reg: Reg, off: int, size: int) -> None:
+    """Check an access to a buffer of which only the start is known."""
+    del env
+    word = "tracepoint"
+    if reg.kind & BASE == BUF:
+        word = "rdonly" if reg.kind & RDONLY else "rdwr"
+    if off < 0:
+        raise prohibit(number, f"invalid {word} buffer access: off={off}, size={size}")
+    if reg.val.const != 0:
+        raise prohibit(
+            number, f"invalid variable buffer offset: off={off}, var_off={shown(reg.val)}"
+        )

@@ -1,0 +1,149 @@
+"""Jumps without a condition, calls and exits: a slot in; its step out."""
+
+from __future__ import annotations
+
+from pybpf.verifier import opcodes as op
+from pybpf.verifier.calls import check_leftovers, helper_call, kfunc_call, leave_callback
+from pybpf.verifier.env import END, Env, Step
+from pybpf.verifier.kinds import STACK
+from pybpf.verifier.program import Raw
+from pybpf.verifier.refusal import Refusal
+from pybpf.verifier.returns import check_references, check_return
+from pybpf.verifier.state import UNINIT, Frame, Reg, State
+
+MAX_FRAMES = 8
+# What a step notes for backtracking: a frame is entered, or left.
+ENTERED, LEFT, ENTERED_CALLBACK, LEFT_CALLBACK = "enter", "leave", "enter callback", "leave callback"
+
+
+def make_goto(env: Env, at: int, slot: Raw) -> Step:
+    """Return the step of a jump."""
+    del env
+    target = at + 1 + (slot.imm if slot.code == op.GOTOL else slot.off)
+
+    def step(env: Env, state: State) -> int:
+        del state
+        env.jumps += 1
+        return target
+
+    return step
+
+
+def make_may_goto(env: Env, at: int, slot: Raw) -> Step:
+    """Return the step of a jump that is taken some time."""
+    del env
+    target = at + 1 + slot.off
+
+    def step(env: Env, state: State) -> int:
+        from pybpf.verifier.prune import widen_imprecise
+
+        env.jumps += 1
+        # The loop is left first; what another turn of it changes, and nothing needed, is forgotten.
+        again = env.push(state, at + 1)
+        again.may_goto += 1
+        before = _last_checkpoint(state, at)
+        if before is not None:
+            widen_imprecise(env, before, again)
+        return target
+
+    return step
+
+
+def _last_checkpoint(state: State, at: int) -> State | None:
+    """Return the last checkpoint of this path at a slot before the newest one there."""
+    parent = state.parent
+    if parent is not None and parent.at == at:
+        parent = parent.parent
+    sites = [frame.site for frame in state.frames]
+    while parent is not None and (
+        parent.at != at or [frame.site for frame in parent.frames] != sites
+    ):
+        parent = parent.parent
+    return parent
+
+
+def make_call(env: Env, at: int, slot: Raw) -> Step:
+    """Return the step of a call of a helper, a function of the kernel, or a subprogram."""
+    if slot.src == 0:
+        number = slot.imm
+
+        def step(env: Env, state: State) -> int:
+            env.jumps += 1
+            return helper_call(env, state, number)
+
+        return step
+    if slot.src == op.CALL_LOCAL:
+        return _make_local(env, at, slot)
+
+    def step_kfunc(env: Env, state: State) -> int:
+        env.jumps += 1
+        return kfunc_call(env, state, slot.imm, slot.off)
+
+    return step_kfunc
+
+
+def enter(env: Env, state: State, subprog: int, site: int) -> Frame:
+    """Put a new frame on top, with nothing in its registers but the frame pointer."""
+    depth = len(state.frames)
+    if depth >= MAX_FRAMES:
+        raise Refusal(f"the call stack of {depth + 1} frames is too deep", errno=7)
+    frame = Frame(depth, subprog, site)
+    pointer = Reg(STACK)
+    pointer.frame = depth
+    frame.regs[10] = pointer
+    state.frames.append(frame)
+    state.frame = frame
+    state.wrote.pop(depth, None)
+    del env
+    return frame
+
+
+def _make_local(env: Env, at: int, slot: Raw) -> Step:
+    start = at + 1 + slot.imm
+    subprog = env.program.subprogram_at[start]
+
+    def step(env: Env, state: State) -> int:
+        env.jumps += 1
+        check_leftovers(env, state, "call")
+        if env.globals.get(subprog):
+            from pybpf.verifier.globals import call_global
+
+            return call_global(env, state, subprog)
+        caller = state.frame
+        frame = enter(env, state, subprog, at)
+        frame.regs[1:6] = caller.regs[1:6]
+        caller.regs[0:6] = [UNINIT] * 6
+        state.note = ENTERED
+        return start
+
+    return step
+
+
+def make_exit(env: Env, at: int) -> Step:
+    """Return the step of the end of a subprogram, a callback or the program."""
+    del env, at
+
+    def step(env: Env, state: State) -> int:
+        env.jumps += 1
+        frames = state.frames
+        frame = state.frame
+        check_leftovers(env, state, "BPF_EXIT")
+        check_references(env, state, "BPF_EXIT")
+        if len(frames) == 1:
+            check_return(env, state)
+            return END
+        result = frame.regs[0]
+        if result.kind == STACK:
+            raise Refusal("cannot return stack pointer to the caller")
+        frames.pop()
+        caller = state.frame = frames[-1]
+        if frame.callback is not None:
+            state.note = LEFT_CALLBACK
+            return leave_callback(env, state, frame)
+        caller.regs[0] = result
+        state.note = LEFT
+        return frame.site + 1
+
+    return step
+
+

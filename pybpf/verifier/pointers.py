@@ -1,0 +1,139 @@
+"""Arithmetic on pointers: a pointer and a scalar in; the pointer moved, or Refusal, out.
+
+Source: adjust_ptr_min_max_vals, check_reg_sane_offset and __check_ptr_off_reg in
+kernel/bpf/verifier.c.
+"""
+
+from __future__ import annotations
+
+from pybpf.isa.table import Effect
+from pybpf.verifier.env import Env
+from pybpf.verifier.kinds import (
+    BASE, BTF_ID, BUF, CTX, DYNPTR, FLOW_KEYS, FUNC, MAP_KEY, MAP_PTR, MAP_VALUE, MAYBE_NULL, MEM,
+    PACKET, PACKET_META, STACK, TP_BUFFER,
+)  # fmt: skip
+from pybpf.verifier.refusal import Refusal, Unmodelled
+from pybpf.verifier.registers import EACCES
+from pybpf.verifier.scalar import Scalar
+from pybpf.verifier.state import UNKNOWN_REG, Reg
+
+MAX_VAR_OFF = 1 << 29
+_S32 = 1 << 31
+_S64_MIN = -1 << 63
+_MOVABLE = frozenset(
+    {CTX, MAP_VALUE, MAP_KEY, STACK, PACKET_META, PACKET, TP_BUFFER, BTF_ID, MEM, BUF, FUNC, DYNPTR}
+)
+_PACKET_KINDS = frozenset({PACKET, PACKET_META})
+_SIGNED_WORDS = {Effect.SDIV: "/", Effect.SMOD: "%"}
+_BITWISE = frozenset({Effect.AND, Effect.OR, Effect.XOR})
+
+
+def prohibit(number: int, what: str) -> Refusal:
+    """Return the refusal of something done to a pointer in a register."""
+    return Refusal(f"R{number} {what}", errno=EACCES)
+
+
+def add_to_pointer(
+    env: Env, dst: int, ptr: Reg, scalar: Reg, effect: Effect, *, is32: bool, reverse: bool
+) -> Reg:
+    """Return the pointer moved by a scalar; ``reverse``: the destination was the scalar."""
+    val = scalar.val
+    known = val.const is not None
+    if val.smin > val.smax or val.umin > val.umax or (
+        known and (val.smin != val.smax or val.umin != val.umax)
+    ):  # fmt: skip
+        return UNKNOWN_REG
+    if is32:
+        if effect is Effect.SUB and env.rules.allow_leaks:
+            return UNKNOWN_REG
+        raise prohibit(dst, "32-bit pointer arithmetic prohibited")
+    _check_movable(env, dst, ptr, val, effect)
+    word = env.words(ptr.kind)
+    check_sane(val, 0, word)
+    check_sane(ptr.val, ptr.off, word)
+    if not env.privileged and effect in {Effect.ADD, Effect.SUB}:
+        raise Unmodelled("masking of pointer arithmetic without privileges")
+    if effect is Effect.ADD:
+        moved = _moved(env, ptr, val, subtract=False)
+    elif effect is Effect.SUB:
+        if reverse:
+            raise prohibit(dst, "tried to subtract pointer from scalar")
+        if ptr.kind == STACK:
+            raise prohibit(dst, "subtraction from stack pointer prohibited")
+        moved = _moved(env, ptr, val, subtract=True)
+    elif effect in _BITWISE:
+        raise prohibit(dst, f"bitwise operator {effect.value}= on pointer prohibited")
+    else:
+        word = _SIGNED_WORDS.get(effect, effect.value)
+        raise prohibit(dst, f"pointer arithmetic with {word}= operator prohibited")
+    check_sane(moved.val, moved.off, word)
+    return moved
+
+
+def _check_movable(env: Env, dst: int, ptr: Reg, val: Scalar, effect: Effect) -> None:
+    kind = ptr.kind
+    if kind & MAYBE_NULL:
+        raise prohibit(
+            dst, f"pointer arithmetic on {env.words(kind)} prohibited, null-check it first"
+        )
+    base = kind & BASE
+    if base in _MOVABLE or (base == FLOW_KEYS and val.const is not None):
+        return
+    if base in {MAP_PTR, FLOW_KEYS} and val.const == 0 and effect is Effect.ADD:
+        return
+    raise prohibit(dst, f"pointer arithmetic on {env.words(kind)} prohibited")
+
+
+def _moved(env: Env, ptr: Reg, val: Scalar, *, subtract: bool) -> Reg:
+    """Return a pointer ``val`` bytes on, or back."""
+    moved = ptr.copy()
+    if val.const is not None:
+        off = ptr.off - val.smin if subtract else ptr.off + val.smin
+        if -_S32 <= off < _S32:
+            moved.off = off
+            return moved
+    math = env.rules.math
+    moved.val = (math.pointer_sub if subtract else math.pointer_add)(ptr.val, val)
+    if ptr.kind & BASE in _PACKET_KINDS:
+        moved.id = env.new_id()
+        if not subtract or val.smin < 0:
+            moved.range = 0
+    return moved
+
+
+def check_sane(val: Scalar, off: int, word: str) -> None:
+    """Raise Refusal where an offset is too far from anything a pointer may point to."""
+    const = val.const
+    if const is not None:
+        signed = val.smin
+        if not -MAX_VAR_OFF < signed < MAX_VAR_OFF:
+            raise Refusal(f"math between {word} pointer and {signed} is not allowed")
+    if not -MAX_VAR_OFF < off < MAX_VAR_OFF:
+        raise Refusal(f"{word} pointer offset {off} is not allowed")
+    if val.smin == _S64_MIN:
+        raise Refusal(
+            f"math between {word} pointer and register with unbounded min value is not allowed"
+        )
+    if not -MAX_VAR_OFF < val.smin < MAX_VAR_OFF:
+        raise Refusal(f"value {val.smin} makes {word} pointer be out of bounds")
+
+
+def check_ptr_off(env: Env, reg: Reg, number: int, *, fixed_ok: bool = False) -> None:
+    """Raise Refusal where a pointer that must not be moved has been (__check_ptr_off_reg).
+
+    ``fixed_ok``: a known distance is allowed.
+    """
+    word = env.words(reg.kind)
+    if reg.off < 0:
+        raise Refusal(f"negative offset {word} ptr R{number} off={reg.off} disallowed",
+                      errno=EACCES)  # fmt: skip
+    if not fixed_ok and reg.off:
+        raise Refusal(f"dereference of modified {word} ptr R{number} off={reg.off} disallowed",
+                      errno=EACCES)  # fmt: skip
+    if reg.val.const != 0:
+        raise Refusal(f"variable {word} access var_off={shown(reg.val)} disallowed", errno=EACCES)
+
+
+def shown(val: Scalar) -> str:
+    """Return known bits as the kernel prints them: ``(value; mask)``."""
+    return f"({val.value:#x}; {val.mask:#x})"

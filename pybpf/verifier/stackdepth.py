@@ -1,0 +1,62 @@
+"""How much stack chains of calls need: depths of subprograms in; nothing out, or Refusal.
+
+Source: check_max_stack_depth in kernel/bpf/verifier.c.
+"""
+
+from __future__ import annotations
+
+from pybpf.isa.abi import ProgType
+from pybpf.verifier.env import Env
+from pybpf.verifier.flow import MAX_FRAMES
+from pybpf.verifier.program import Subprogram
+from pybpf.verifier.refusal import Refusal
+from pybpf.verifier.registers import EACCES
+
+_STACK, _TAIL_CALL_STACK = 512, 256
+_PRIVATE_FROM = 64
+_PRIVATE = frozenset(
+    {ProgType.KPROBE, ProgType.TRACEPOINT, ProgType.PERF_EVENT, ProgType.RAW_TRACEPOINT}
+)
+
+
+def check_stack_depth(env: Env) -> None:
+    """Raise Refusal where some chain of calls needs too much stack, or is too long."""
+    subprograms = env.program.subprograms
+    private = (
+        env.rules.since(6, 13)
+        and env.prog_type in _PRIVATE
+        and not any(sub.has_tail_call for sub in subprograms)
+    )
+    _descend(env, subprograms[0], 0, 0, private=private)
+    for sub in subprograms[1:]:
+        if sub.is_async:
+            _descend(env, sub, 0, 0, private=False)
+
+
+def _descend(env: Env, sub: Subprogram, depth: int, frame: int, *, private: bool) -> None:
+    if sub.index and sub.has_tail_call and depth >= _TAIL_CALL_STACK:
+        raise Refusal(
+            f"tail_calls are not allowed when call stack of previous frames is {depth} bytes. "
+            "Too large",
+            errno=EACCES,
+        )
+    # Linux commit 1a3dbd3a1e7e ("bpf: Allow ... stack rounding of 16 with a JIT") (in v6.8)
+    unit = 16 if env.rules.since(6, 8) else 32
+    least = sub.depth if unit == 16 else max(sub.depth, 1)
+    own = (least + unit - 1) // unit * unit
+    if private and own >= _PRIVATE_FROM:
+        if own > _STACK:
+            raise Refusal(
+                f"stack size of subprog {sub.index} is {own}. Too large", errno=EACCES
+            )
+    else:
+        depth += own
+        if depth > _STACK:
+            raise Refusal(
+                f"combined stack size of {frame + 1} calls is {depth}. Too large", errno=EACCES
+            )
+    for _, index in sub.calls:
+        if frame + 1 >= MAX_FRAMES:
+            raise Refusal(f"the call stack of {frame + 1} frames is too deep !", errno=7)
+        callee = env.program.subprograms[index]
+        _descend(env, callee, depth, frame + 1, private=private)

@@ -1,0 +1,97 @@
+"""A program and a kernel's profile in; the verdict of that kernel's verifier out.
+
+    verify(program, profile("6.12"))   # Report(verdict="reject", insn=4, message="R0 !read_ok", …)
+
+The order is that of bpf_check in kernel/bpf/verifier.c: structure, all paths of the main program,
+then the stack that chains of calls need.
+"""
+
+from __future__ import annotations
+
+from pybpf.corpus import CorpusProgram
+from pybpf.isa.abi import ProgType
+from pybpf.target.profile import Profile
+from pybpf.verifier.env import Env, Log
+from pybpf.verifier.explore import explore
+from pybpf.verifier.kinds import CTX, STACK
+from pybpf.verifier.limits import DEFAULT_LIMITS, Limits
+from pybpf.verifier.liveness import find_live
+from pybpf.verifier.refusal import Refusal, Unmodelled
+from pybpf.verifier.report import Report
+from pybpf.verifier.rules import Rules
+from pybpf.verifier.stackdepth import check_stack_depth
+from pybpf.verifier.state import Frame, Reg, State
+from pybpf.verifier.structure import check_structure
+
+_TYPED = frozenset({ProgType.TRACING, ProgType.LSM, ProgType.STRUCT_OPS, ProgType.EXT})
+
+
+def verify(
+    program: CorpusProgram,
+    profile: Profile,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+    privileged: bool = True,
+    log: Log | None = None,
+) -> Report:
+    """Return what the kernel's verifier would say of a program; raises nothing."""
+    rules = Rules(profile, privileged=privileged)
+    env: Env | None = None
+    try:
+        refuse_load(program, rules)
+        checked = check_structure(program, rules)
+        find_live(checked)
+        env = Env(checked, rules, limits, log)
+        explore(env, first_state(env))
+        check_stack_depth(env)
+    except Refusal as refusal:
+        at = refusal.insn if refusal.insn is not None or env is None else env.at
+        return _report("reject", at, refusal.message, env, refusal.errno)
+    except Unmodelled as unknown:
+        at = None if env is None else env.at
+        reason = unknown.reason
+        text = reason if reason.startswith("limit: ") else f"not modelled: {reason}"
+        return _report("unknown", at, text, env, 0)
+    return _report("accept", None, "", env, 0)
+
+
+def _report(verdict: str, at: int | None, message: str, env: Env | None, errno: int) -> Report:
+    assert verdict in {"accept", "reject", "unknown"}
+    if env is None:
+        return Report(verdict, at, message, errno=errno)  # type: ignore[arg-type]
+    return Report(
+        verdict,  # type: ignore[arg-type]
+        at, message, env.processed, errno, env.total_states,
+        tuple(sub.depth for sub in env.program.subprograms),
+    )  # fmt: skip
+
+
+def refuse_load(program: CorpusProgram, rules: Rules) -> None:
+    """Raise Refusal for what bpf(2) refuses before the verifier looks at the program."""
+    try:
+        kind = ProgType(program.prog_type)
+    except ValueError:
+        raise Refusal("") from None
+    if kind not in rules.profile.program_types:
+        raise Refusal("")
+    if program.prog_flags & ~rules.known_flags:
+        raise Refusal("")
+    attach = rules.profile.attach_types(kind)
+    if attach and program.expected_attach_type not in attach:
+        raise Refusal("")
+    if kind in _TYPED:
+        raise Unmodelled(f"program type {kind.name.lower()}")
+    if program.prog_flags & 16 and not rules.may_sleep(kind):
+        raise Refusal(
+            "Only fentry/fexit/fmod_ret, lsm, iter, uprobe, and struct_ops programs can be "
+            "sleepable"
+        )
+
+
+def first_state(env: Env) -> State:
+    """Return the state in which the main program begins: r1 points to the context."""
+    frame = Frame(0, 0, -1)
+    frame.regs[1] = Reg(CTX)
+    frame.regs[10] = Reg(STACK)
+    del env
+    return State(frame)
