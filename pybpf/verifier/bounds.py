@@ -9,14 +9,15 @@ Kernels 6.1 to 7.1 keep scalars in this form; see `arcs` for later ones.
 from __future__ import annotations
 
 from pybpf.verifier import tnum
-from pybpf.verifier.scalar import Arithmetic, Scalar
+from pybpf.verifier.comparisons import Comparisons
+from pybpf.verifier.scalar import Scalar
 
 Draft = list[int]
 
 V, M, U0, U1, S0, S1, W0, W1, T0, T1 = range(10)
 
 
-class Bounds(Arithmetic):
+class Bounds(Comparisons):
     """The part of the arithmetic of kernels before 7.2 that makes scalars of drafts."""
 
     __slots__ = ()
@@ -24,6 +25,8 @@ class Bounds(Arithmetic):
     def sync(self, r: Draft) -> Scalar:
         """Return the scalar after the kernel's deductions."""
         p = self.precision
+        if p.simulate and (r[U0] > r[U1] or r[S0] > r[S1] or r[W0] > r[W1] or r[T0] > r[T1]):
+            return Scalar(*r)
         self._update(r)
         if p.modern:
             for _ in range(p.rounds):
@@ -59,12 +62,6 @@ class Bounds(Arithmetic):
             low == a.umin32 == a.umax32 and a.smin32 == a.smax32 == self._signed32(low)
         )
 
-    def _signed(self, value: int) -> int:
-        return (value ^ self.sign) - self.sign
-
-    def _signed32(self, value: int) -> int:
-        return (value ^ self.sign32) - self.sign32
-
     def _update_low(self, r: Draft) -> None:
         """Take bounds of the low half from the known bits."""
         sign = self.sign32
@@ -94,8 +91,6 @@ class Bounds(Arithmetic):
     def _find_single(self, r: Draft) -> None:
         """Make a constant of a range that contains one member of the known bits only."""
         value, mask, low, high = r[V], r[M], r[U0], r[U1]
-        if not mask or low > high:
-            return
         following = tnum.step((value, mask), low)
         if low & ~mask == value:
             if following <= high:

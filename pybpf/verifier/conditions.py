@@ -4,59 +4,17 @@ Facts: is_branch_taken, regs_refine_cond_op, reg_set_min_max and reg_combine_min
 kernel/bpf/verifier.c of 6.1 and 6.12.
 """
 
+# A keyword costs a hot path more than it tells.
+# ruff: noqa: FBT001, FBT002, FBT003
+
 from __future__ import annotations
 
 from pybpf.isa.table import Effect
 from pybpf.verifier import tnum
 from pybpf.verifier.bounds import S0, S1, T0, T1, U0, U1, W0, W1, Draft, M, V
+from pybpf.verifier.comparisons import FLIPPED, GREATER, NEGATED
 from pybpf.verifier.conversions import Conversions
-from pybpf.verifier.scalar import Scalar
-
-# (a op b) is (b FLIPPED[op] a), and its negation is (a NEGATED[op] b).
-FLIPPED = {
-    Effect.JEQ: Effect.JEQ,
-    Effect.JNE: Effect.JNE,
-    Effect.JSET: Effect.JSET,
-    Effect.JGT: Effect.JLT,
-    Effect.JGE: Effect.JLE,
-    Effect.JLT: Effect.JGT,
-    Effect.JLE: Effect.JGE,
-    Effect.JSGT: Effect.JSLT,
-    Effect.JSGE: Effect.JSLE,
-    Effect.JSLT: Effect.JSGT,
-    Effect.JSLE: Effect.JSGE,
-}
-NEGATED: dict[Effect, Effect | None] = {
-    Effect.JEQ: Effect.JNE,
-    Effect.JNE: Effect.JEQ,
-    Effect.JSET: None,  # "no bit is set" is no operation of its own
-    Effect.JGT: Effect.JLE,
-    Effect.JGE: Effect.JLT,
-    Effect.JLT: Effect.JGE,
-    Effect.JLE: Effect.JGT,
-    Effect.JSGT: Effect.JSLE,
-    Effect.JSGE: Effect.JSLT,
-    Effect.JSLT: Effect.JSGE,
-    Effect.JSLE: Effect.JSGT,
-}
-_REFLEXIVE = frozenset((Effect.JEQ, Effect.JGE, Effect.JLE, Effect.JSGE, Effect.JSLE))
-_UNSIGNED = frozenset((Effect.JGT, Effect.JGE, Effect.JLT, Effect.JLE))
-_GREATER = frozenset((Effect.JGT, Effect.JGE, Effect.JSGT, Effect.JSGE))
-
-Refined = tuple[Scalar, Scalar, Scalar, Scalar]
-
-
-def ordered(effect: Effect, a: tuple[int, int], b: tuple[int, int]) -> bool | None:
-    """Return the outcome of a comparison by order of two ranges, or None if both may come out."""
-    match effect:
-        case Effect.JGT | Effect.JSGT:
-            return True if a[0] > b[1] else False if a[1] <= b[0] else None
-        case Effect.JGE | Effect.JSGE:
-            return True if a[0] >= b[1] else False if a[1] < b[0] else None
-        case Effect.JLT | Effect.JSLT:
-            return True if a[1] < b[0] else False if a[0] >= b[1] else None
-        case _:
-            return True if a[1] <= b[0] else False if a[0] > b[1] else None
+from pybpf.verifier.scalar import Refined, Scalar
 
 
 class Conditions(Conversions):
@@ -67,10 +25,10 @@ class Conditions(Conversions):
     def taken(
         self,
         effect: Effect,
-        is32: bool,  # noqa: FBT001
+        is32: bool,
         a: Scalar,
         b: Scalar,
-        same: bool = False,  # noqa: FBT001, FBT002
+        same: bool = False,
     ) -> bool | None:
         """Return whether a branch is taken, or None if the kernel follows both ways."""
         p = self.precision
@@ -83,58 +41,7 @@ class Conditions(Conversions):
             return self._simulated(effect, is32, a, b)
         return outcome
 
-    def _reflexive(self, effect: Effect, is32: bool, a: Scalar) -> bool | None:  # noqa: FBT001
-        """Return the outcome of a comparison of a register with itself."""
-        if effect is not Effect.JSET:
-            return effect in _REFLEXIVE
-        if not a.mask & (self.low if is32 else self.full):
-            return a.value & (self.low if is32 else self.full) != 0
-        low, high = (a.smin32, a.smax32) if is32 else (a.smin, a.smax)
-        return None if low <= 0 <= high else True
-
-    def _compared(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> bool | None:  # noqa: FBT001
-        """Return the outcome as bounds and known bits tell it."""
-        if effect is Effect.JEQ:
-            return self._equal(is32, a, b)
-        if effect is Effect.JNE:
-            equal = self._equal(is32, a, b)
-            return None if equal is None else not equal
-        if effect is Effect.JSET:
-            return self._any_set(is32, a, b)
-        if effect in _UNSIGNED:
-            if is32:
-                return ordered(effect, (a.umin32, a.umax32), (b.umin32, b.umax32))
-            return ordered(effect, (a.umin, a.umax), (b.umin, b.umax))
-        if is32:
-            return ordered(effect, (a.smin32, a.smax32), (b.smin32, b.smax32))
-        return ordered(effect, (a.smin, a.smax), (b.smin, b.smax))
-
-    def _equal(self, is32: bool, a: Scalar, b: Scalar) -> bool | None:  # noqa: FBT001
-        keep = self.low if is32 else self.full
-        if not (a.mask | b.mask) & keep:
-            return not (a.value ^ b.value) & keep
-        if self.precision.disjoint_bits and (a.value ^ b.value) & ~(a.mask | b.mask) & keep:
-            return False
-        if not is32 and (a.umin > b.umax or a.umax < b.umin or a.smin > b.smax or a.smax < b.smin):
-            return False
-        if a.umin32 > b.umax32 or a.umax32 < b.umin32:
-            return False
-        if a.smin32 > b.smax32 or a.smax32 < b.smin32:
-            return False
-        return None
-
-    def _any_set(self, is32: bool, a: Scalar, b: Scalar) -> bool | None:  # noqa: FBT001
-        keep = self.low if is32 else self.full
-        if b.mask & keep:
-            a, b = b, a
-            if b.mask & keep:
-                return None
-        wanted = b.value & keep
-        if a.value & ~a.mask & wanted:
-            return True
-        return None if (a.value | a.mask) & wanted else False
-
-    def _simulated(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> bool | None:  # noqa: FBT001
+    def _simulated(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> bool | None:
         """Return the outcome that is left if refining shows the other one to be impossible."""
         for outcome in (False, True):
             x, y = self._drafts(effect if outcome else NEGATED[effect], is32, a, b)
@@ -142,7 +49,7 @@ class Conditions(Conversions):
                 return not outcome
         return None
 
-    def refine(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> Refined:  # noqa: FBT001
+    def refine(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> Refined:
         """Return both operands where the branch is taken, then where it is not."""
         if not self.precision.modern:
             return self._old_refine(effect, is32, a, b)
@@ -153,7 +60,7 @@ class Conditions(Conversions):
     def _drafts(
         self,
         effect: Effect | None,
-        is32: bool,  # noqa: FBT001
+        is32: bool,
         a: Scalar,
         b: Scalar,
     ) -> tuple[Draft, Draft]:
@@ -166,13 +73,13 @@ class Conditions(Conversions):
                 self._narrow_by_constant(effect, is32, y, a.value)
         elif effect is Effect.JEQ:
             self._equate(is32, x, y)
-        elif effect in _GREATER:
+        elif effect in GREATER:
             self._order(FLIPPED[effect], is32, y, x)
         else:
             self._order(effect, is32, x, y)
         return x, y
 
-    def _equate(self, is32: bool, x: Draft, y: Draft) -> None:  # noqa: FBT001
+    def _equate(self, is32: bool, x: Draft, y: Draft) -> None:
         first = W0 if is32 else U0
         for i in range(first, first + 4, 2):
             x[i] = y[i] = max(x[i], y[i])
@@ -188,7 +95,7 @@ class Conditions(Conversions):
     def _narrow_by_constant(
         self,
         effect: Effect | None,
-        is32: bool,  # noqa: FBT001
+        is32: bool,
         r: Draft,
         value: int,
     ) -> None:
@@ -211,19 +118,25 @@ class Conditions(Conversions):
             r[V] &= ~value
             r[M] &= ~value
 
-    def _order(self, effect: Effect, is32: bool, x: Draft, y: Draft) -> None:  # noqa: FBT001
+    def _order(self, effect: Effect, is32: bool, x: Draft, y: Draft) -> None:
         """Narrow two drafts by ``x < y`` or ``x <= y``."""
         strict = effect is Effect.JLT or effect is Effect.JSLT
         if effect is Effect.JLT or effect is Effect.JLE:
             first, last = (W0, W1) if is32 else (U0, U1)
         else:
             first, last = (T0, T1) if is32 else (S0, S1)
-        x[last] = min(x[last], y[last] - strict)
-        y[first] = max(x[first] + strict, y[first])
+        most = self.unknown.bounds()[last]
+        least = self.unknown.bounds()[first]
+        below, above = y[last] - strict, x[first] + strict
+        # A bound that wraps around, on a branch that cannot be taken, narrows nothing.
+        if below >= least:
+            x[last] = min(x[last], below)
+        if above <= most:
+            y[first] = max(y[first], above)
 
     # Kernels before 6.8: only comparisons with constants narrow bounds, except for equality.
 
-    def _old_taken(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> bool | None:  # noqa: FBT001
+    def _old_taken(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> bool | None:
         keep = self.low if is32 else self.full
         if b.mask & keep:
             if not self.precision.const_left or a.mask & keep:
@@ -240,7 +153,7 @@ class Conditions(Conversions):
             equal = None if low <= value <= high else False
         return equal if equal is None or effect is Effect.JEQ else not equal
 
-    def _old_refine(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> Refined:  # noqa: FBT001
+    def _old_refine(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> Refined:
         keep = self.low if is32 else self.full
         if not b.mask & keep:
             x, u = self._old_narrow(effect, is32, a, b)
@@ -255,13 +168,13 @@ class Conditions(Conversions):
 
     def _old_equate(self, a: Scalar, b: Scalar) -> tuple[Scalar, Scalar]:
         x, y = list(a.bounds()), list(b.bounds())
-        self._equate(False, x, y)  # noqa: FBT003
+        self._equate(False, x, y)
         return self.sync(x), self.sync(y)
 
     def _old_narrow(
         self,
         effect: Effect,
-        is32: bool,  # noqa: FBT001
+        is32: bool,
         a: Scalar,
         b: Scalar,
     ) -> tuple[Scalar, Scalar]:
@@ -280,14 +193,14 @@ class Conditions(Conversions):
                     r[W0:] = constant[W0:]
             elif wanted is None or wanted is Effect.JSET:
                 self._narrow_by_constant(wanted, is32, r, b.value)
-            elif wanted in _GREATER:
+            elif wanted in GREATER:
                 self._order(FLIPPED[wanted], is32, constant, r)
             elif wanted is not Effect.JNE:
                 self._order(wanted, is32, r, constant)
             results.append(self._old_combine(is32, r))
         return results[0], results[1]
 
-    def _old_combine(self, is32: bool, r: Draft) -> Scalar:  # noqa: FBT001
+    def _old_combine(self, is32: bool, r: Draft) -> Scalar:
         """Carry the bounds of the width that was compared over to the other, and deduce."""
         if is32:
             if (r[V] | r[M]) & ~self.low:

@@ -4,6 +4,9 @@ Facts: coerce_reg_to_size, coerce_reg_to_size_sx, coerce_subreg_to_size_sx, scal
 adjust_ptr_min_max_vals, sync_linked_regs and regsafe in kernel/bpf/verifier.c.
 """
 
+# A keyword costs a hot path more than it tells.
+# ruff: noqa: FBT001
+
 from __future__ import annotations
 
 from pybpf.isa.table import Effect
@@ -55,16 +58,18 @@ class Conversions(Bounds):
     def _low_from_whole(self, r: list[int]) -> None:
         """Take the bounds of the low half from those of the whole where these fit, else forget."""
         self._forget(r, W0)
-        if -self.sign32 <= r[S0] and r[S1] < self.sign32:
+        # Where the kernel follows an impossible branch, a bound may lie beyond the other one.
+        sign = self.sign32
+        if -sign <= min(r[S0], r[S1]) and max(r[S0], r[S1]) < sign:
             r[T0], r[T1] = r[S0], r[S1]
-        if r[U1] <= self.low:
+        if max(r[U0], r[U1]) <= self.low:
             r[W0], r[W1] = r[U0], r[U1]
 
     def load_signed(self, size: int, a: Scalar) -> Scalar:
         """Return what a sign-extending load of ``size`` bytes keeps of a scalar."""
         return self.extend(8 * size, a)
 
-    def move_extended(self, width: int, is32: bool, a: Scalar) -> Scalar:  # noqa: FBT001
+    def move_extended(self, width: int, is32: bool, a: Scalar) -> Scalar:
         """Return the low ``width`` bits, sign-extended to the whole or to the low half."""
         return self._extend_low(width, a) if is32 else self.extend(width, a)
 
@@ -123,7 +128,7 @@ class Conversions(Bounds):
         return self.settle(list(swapped.bounds()))
 
     def pointer_add(self, a: Scalar, b: Scalar) -> Scalar:
-        """Return the variable part of a pointer after adding a scalar; the low half is forgotten."""
+        """Return the variable part of a pointer after adding a scalar; its low half is unknown."""
         return self._moved(
             tnum.add((a.value, a.mask), (b.value, b.mask), self.full),
             (a.umin + b.umin, a.umax + b.umax),

@@ -22,6 +22,7 @@ class Precision:
     """
 
     rounds: int = 1
+    one_sum: bool = False  # 5.14: tnum.mul instead of tnum.mul_sums
     unknown_operands: bool = False  # 6.10: mul, or, xor without a known operand
     cast_signed: bool = False  # 6.10: signed bounds of and, or, xor are the unsigned ones, cast
     equal_ranges: bool = False  # 6.4: == and != are decided by 64-bit unsigned ranges
@@ -48,6 +49,7 @@ class Precision:
 
 
 _BY_RELEASE: tuple[tuple[tuple[int, int], dict[str, Any]], ...] = (
+    ((5, 14), {"one_sum": True}),
     ((6, 4), {"equal_ranges": True, "const_left": True}),
     ((6, 8), {"modern": True, "rounds": 2}),
     ((6, 10), {"unknown_operands": True, "cast_signed": True, "extended_loads": True}),
@@ -69,6 +71,18 @@ _BY_RELEASE: tuple[tuple[tuple[int, int], dict[str, Any]], ...] = (
     ((7, 2), {"arcs": True}),
 )
 
+# What the stable releases of a long-term kernel got from later ones.
+_BACKPORTED: dict[tuple[int, int], dict[str, Any]] = {
+    (6, 12): {
+        "crossing": True,
+        "crossing32": True,
+        "disjoint_bits": True,
+        "fork_masks": True,
+        "signed_shift": True,
+    },
+    (6, 18): {"crossing32": True, "fork_masks": True, "signed_shift": True},
+}
+
 
 def precision_of(version: tuple[int, int]) -> Precision:
     """Return the record of a release, as ``(6, 12)``: of the last of its stable releases."""
@@ -76,4 +90,5 @@ def precision_of(version: tuple[int, int]) -> Precision:
     for release, switches in _BY_RELEASE:
         if version >= release:
             changes.update(switches)
+    changes.update(_BACKPORTED.get(version, {}))
     return replace(Precision(), **changes)

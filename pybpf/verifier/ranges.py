@@ -3,6 +3,9 @@
 Facts: scalar_min_max_*, adjust_scalar_min_max_vals and coerce_*_to_size in kernel/bpf/verifier.c.
 """
 
+# A keyword costs a hot path more than it tells.
+# ruff: noqa: FBT001
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -10,10 +13,11 @@ from collections.abc import Callable
 from pybpf.isa.table import Effect
 from pybpf.verifier import tnum
 from pybpf.verifier.bounds import S0, S1, T0, T1, U0, U1, W0, W1, Draft, M, V
+from pybpf.verifier.comparisons import SHIFTS
 from pybpf.verifier.conditions import Conditions
 from pybpf.verifier.division import divide_signed, divide_unsigned, modulo_signed, modulo_unsigned
 from pybpf.verifier.precision import Precision
-from pybpf.verifier.scalar import SHIFTS, Scalar
+from pybpf.verifier.scalar import Scalar
 
 # What kernels before 6.10 compute without a known second operand.
 _ALWAYS = frozenset((Effect.ADD, Effect.SUB, Effect.AND))
@@ -22,10 +26,17 @@ _ALWAYS = frozenset((Effect.ADD, Effect.SUB, Effect.AND))
 class Ranges(Conditions):
     """The arithmetic of kernels before 7.2."""
 
-    __slots__ = ("_handlers",)
+    __slots__ = ("_handlers", "_multiply_bits")
 
     def __init__(self, precision: Precision, bits: int = 64, sub: int = 32) -> None:
         super().__init__(precision, bits, sub)
+        self._multiply_bits = (
+            tnum.mul_long
+            if precision.long_products
+            else tnum.mul
+            if precision.one_sum
+            else tnum.mul_sums
+        )
         self._handlers: dict[Effect, Callable[[Scalar, Scalar], Draft]] = {
             Effect.ADD: self._add,
             Effect.SUB: self._sub,
@@ -35,7 +46,7 @@ class Ranges(Conditions):
             Effect.XOR: self._xor,
         }
 
-    def alu(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> Scalar:  # noqa: FBT001
+    def alu(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> Scalar:
         """Return what ``a`` is after ``a op= b``; ``b`` does not matter to neg."""
         if effect is Effect.MOV:
             return self.zero_extend(b) if is32 else b
@@ -61,7 +72,7 @@ class Ranges(Conditions):
             self._zero_extend(r)
         return self.settle(r)
 
-    def offset(self, a: Scalar, delta: int, is32: bool) -> Scalar:  # noqa: FBT001
+    def offset(self, a: Scalar, delta: int, is32: bool) -> Scalar:
         """Return ``a`` plus a constant, as for a register that is linked to it."""
         if a.const is not None:
             return self.constant(a.const + delta & (self.low if is32 else self.full))
@@ -69,10 +80,6 @@ class Ranges(Conditions):
         if is32:
             self._zero_extend(r)
         return self.sync(r) if self.precision.linked_sync else Scalar(*r)
-
-    def _known(self, b: Scalar, *, is32: bool) -> bool:
-        """Return whether the kernel takes the operand for a constant."""
-        return not b.mask & (self.low if is32 else self.full)
 
     def _lost(self, *, is32: bool) -> Scalar:
         """Return the result of an operation that is not tracked, its operand being known."""
@@ -113,8 +120,7 @@ class Ranges(Conditions):
         return 0, full
 
     def _mul(self, a: Scalar, b: Scalar) -> Draft:
-        multiply = tnum.mul_long if self.precision.long_products else tnum.mul
-        value, mask = multiply((a.value, a.mask), (b.value, b.mask), self.full)
+        value, mask = self._multiply_bits((a.value, a.mask), (b.value, b.mask), self.full)
         if self.precision.signed_products:
             bounds = _product(a.bounds()[U0:W0], b.bounds()[U0:W0], self.sign)
             low = _product(a.bounds()[W0:], b.bounds()[W0:], self.sign32)
@@ -175,7 +181,7 @@ class Ranges(Conditions):
 
     # Shifts.
 
-    def _shifted(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> Scalar:  # noqa: FBT001
+    def _shifted(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> Scalar:
         if not self._known(b, is32=is32):
             return self.unknown
         if b.umax >= (self.sub if is32 else self.bits):
@@ -231,7 +237,7 @@ class Ranges(Conditions):
 
     # Division.
 
-    def _divided(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> Scalar:  # noqa: FBT001
+    def _divided(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> Scalar:
         if not self._known(b, is32=is32):
             return self.unknown
         if not self.precision.division:

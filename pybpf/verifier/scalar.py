@@ -26,15 +26,21 @@ taken; `refine` therefore always answers, and for such a branch with what the ke
 Results are those of the kernel, not the best possible ones. Nothing raises.
 """
 
+# A keyword costs a hot path more than it tells.
+# ruff: noqa: FBT001, FBT002
+
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Protocol
 
 from pybpf.isa.table import Effect
 from pybpf.verifier.precision import Precision
 from pybpf.verifier.tnum import U64
 
 U32 = 0xFFFFFFFF
+
+# Both operands of a branch where it is taken, then where it is not.
+Refined = tuple["Scalar", "Scalar", "Scalar", "Scalar"]
 
 # What circular ranges know beyond bounds: base and size for all bits, then for the low half.
 Arcs = tuple[int, int, int, int]
@@ -116,6 +122,13 @@ class Scalar:
             and self.smin <= signed <= self.smax
             and self.umin32 <= low <= self.umax32
             and self.smin32 <= signed32 <= self.smax32
+            and (
+                self.arcs is None
+                or (
+                    value - self.arcs[0] & U64 <= self.arcs[1]
+                    and low - self.arcs[2] & U32 <= self.arcs[3]
+                )
+            )
         )
 
 
@@ -131,60 +144,56 @@ def constant(value: int) -> Scalar:
 UNKNOWN = Scalar(0, U64, 0, U64, -1 << 63, (1 << 63) - 1, 0, U32, -1 << 31, (1 << 31) - 1)
 ZERO = constant(0)
 
-# Operations whose result is known in every kernel if both operands are.
-_FOLDED: dict[Effect, Callable[[int, int, int], int]] = {
-    Effect.ADD: lambda x, y, _: x + y,
-    Effect.SUB: lambda x, y, _: x - y,
-    Effect.MUL: lambda x, y, _: x * y,
-    Effect.AND: lambda x, y, _: x & y,
-    Effect.OR: lambda x, y, _: x | y,
-    Effect.XOR: lambda x, y, _: x ^ y,
-    Effect.LSH: lambda x, y, _: x << y,
-    Effect.RSH: lambda x, y, _: x >> y,
-    Effect.ARSH: lambda x, y, sign: ((x ^ sign) - sign) >> y,
-}
 
-SHIFTS = frozenset((Effect.LSH, Effect.RSH, Effect.ARSH))
+class Arithmetic(Protocol):
+    """Computes with scalars as one kernel does; see the module for what its operations mean."""
 
+    precision: Precision
 
-class Arithmetic:
-    """Computes with scalars as one kernel does; see the module for its operations.
+    def alu(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> Scalar:
+        """Return what ``a`` is after ``a op= b``; ``b`` does not matter to neg."""
 
-    ``bits`` and ``sub`` are the widths of a register and of its low part: 64 and 32 but in tests.
-    """
+    def swap(self, effect: Effect, width: int, a: Scalar) -> Scalar:
+        """Return ``a`` after a byte swap, or a truncation to the same width, of ``width`` bits."""
 
-    __slots__ = (
-        "bits", "full", "low", "precision", "sign", "sign32", "sub", "unknown",
-    )  # fmt: skip
+    def zero_extend(self, a: Scalar) -> Scalar:
+        """Return the low half."""
 
-    def __init__(self, precision: Precision, bits: int = 64, sub: int = 32) -> None:
-        self.precision = precision
-        self.bits = bits
-        self.sub = sub
-        self.full = (1 << bits) - 1
-        self.low = (1 << sub) - 1
-        self.sign = 1 << (bits - 1)
-        self.sign32 = 1 << (sub - 1)
-        self.unknown = UNKNOWN
-        if (bits, sub) != (64, 32):
-            sign, sign32 = self.sign, self.sign32
-            self.unknown = Scalar(
-                0, self.full, 0, self.full, -sign, sign - 1, 0, self.low, -sign32, sign32 - 1
-            )
+    def move_extended(self, width: int, is32: bool, a: Scalar) -> Scalar:
+        """Return the low ``width`` bits, sign-extended to the whole or to the low half."""
 
-    def constant(self, value: int) -> Scalar:
-        """Return the scalar known to be ``value``."""
-        value &= self.full
-        low = value & self.low
-        signed = (value ^ self.sign) - self.sign
-        signed32 = (low ^ self.sign32) - self.sign32
-        return Scalar(value, 0, value, value, signed, signed, low, low, signed32, signed32)
+    def load(self, size: int, a: Scalar) -> Scalar:
+        """Return what a load of ``size`` bytes keeps of a scalar."""
 
-    def _folded(self, effect: Effect, *, is32: bool, x: int, y: int) -> Scalar | None:
-        """Return the result of an operation on constants where no kernel forgets it."""
-        compute = _FOLDED.get(effect)
-        if compute is None or (effect in SHIFTS and y >= (self.sub if is32 else self.bits)):
-            return None
-        if is32:
-            return self.constant(compute(x & self.low, y & self.low, self.sign32) & self.low)
-        return self.constant(compute(x, y, self.sign))
+    def load_signed(self, size: int, a: Scalar) -> Scalar:
+        """Return what a sign-extending load of ``size`` bytes keeps of a scalar."""
+
+    def pointer_add(self, a: Scalar, b: Scalar) -> Scalar:
+        """Return the variable part of a pointer after adding a scalar; its low half is unknown."""
+
+    def pointer_sub(self, a: Scalar, b: Scalar) -> Scalar:
+        """Return the variable part of a pointer after subtracting a scalar."""
+
+    def offset(self, a: Scalar, delta: int, is32: bool) -> Scalar:
+        """Return ``a`` plus a constant, as for a register that is linked to it."""
+
+    def clamp(self, a: Scalar, low: int, high: int) -> Scalar:
+        """Return ``a``, known to be in a signed range that fits the low half."""
+
+    def taken(
+        self, effect: Effect, is32: bool, a: Scalar, b: Scalar, same: bool = False
+    ) -> bool | None:
+        """Return whether a branch is taken, or None if the kernel follows both ways."""
+
+    def refine(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> Refined:
+        """Return both operands where the branch is taken, then where it is not."""
+
+    def within(self, outer: Scalar, inner: Scalar) -> bool:
+        """Return whether every value of ``inner`` is one of ``outer`` by bounds and by bits."""
+
+    def fork(self, effect: Effect, a: Scalar, b: Scalar) -> tuple[Scalar, Scalar] | None:
+        """Return what the kernel takes ``a`` for in the next two states, or None if it needs one.
+
+        Before "and" and "or" with a constant, a mask that is -1 or 0 is split: first the value with
+        which the kernel goes on, then the one that it returns to.
+        """

@@ -5,13 +5,12 @@ in ``mask`` is unknown, any other is that of ``value``, so ``value & mask`` is 0
 ``x`` with ``x & ~mask == value``. Every operation is sound: its result holds every value that the
 operation can give for members of its operands. ``const``, ``make_range``, ``union``, bitwise
 operations, shifts by a known amount, ``add``, ``sub`` and ``neg`` are exact (no smaller tristate
-number would do); ``mul``, ``mul_long`` and ``intersect`` of numbers that contradict each other are
-not.
+number would do); the three kinds of ``mul`` are not.
 
 Functions that can carry into a bit beyond the width take ``full``, the mask of the width, which
-is 64 bits unless told otherwise. Facts: kernel/bpf/tnum.c. Kernels up to 6.17 multiply as ``mul``
-does, later ones as ``mul_long``; ``union`` and ``overlap`` came with 6.18, ``swap`` and ``step``
-with 7.0. Nothing raises.
+is 64 bits unless told otherwise. Facts: kernel/bpf/tnum.c. Kernels up to 5.13 multiply as
+``mul_sums`` does, up to 6.17 as ``mul``, later ones as ``mul_long``; ``union`` and ``overlap`` came
+with 6.18, ``swap`` and ``step`` with 7.0. Nothing raises.
 """
 
 from __future__ import annotations
@@ -103,8 +102,8 @@ def arsh(a: Tnum, shift: int, full: int = U64) -> Tnum:
     return (value & full, mask & full)
 
 
-def mul(a: Tnum, b: Tnum, full: int = U64) -> Tnum:
-    """Return the products as kernels up to 6.17 see them: all partial sums over unknown bits."""
+def mul_sums(a: Tnum, b: Tnum, full: int = U64) -> Tnum:
+    """Return the products as kernels before 5.14 see them: sums over unknown bits."""
     total = (a[0] * b[0] & full, 0)
     total = _add_multiples(total, a[1], b[0] | b[1], full)
     return _add_multiples(total, b[1], a[0], full)
@@ -112,14 +111,27 @@ def mul(a: Tnum, b: Tnum, full: int = U64) -> Tnum:
 
 def _add_multiples(total: Tnum, bits: int, unknown_bits: int, full: int) -> Tnum:
     """Return ``total`` plus, for each bit of ``bits``, a shifted number of those unknown bits."""
-    value, mask = total
     while bits:
         low = bits & -bits
-        shifted = unknown_bits * low & full
-        mask = ((value + mask + shifted) ^ value | mask | shifted) & full
-        value &= ~mask
+        total = add(total, (0, unknown_bits * low & full), full)
         bits ^= low
-    return (value, mask)
+    return total
+
+
+def mul(a: Tnum, b: Tnum, full: int = U64) -> Tnum:
+    """Return the products as kernels since 5.14 see them: known bits, then one unknown sum."""
+    product = (a[0] * b[0] & full, 0)
+    total = (0, 0)
+    value, mask = a
+    while value or mask:
+        if value & 1:
+            total = add(total, (0, b[1]), full)
+        elif mask & 1:
+            total = add(total, (0, b[0] | b[1]), full)
+        value >>= 1
+        mask >>= 1
+        b = (b[0] << 1 & full, b[1] << 1 & full)
+    return add(product, total, full)
 
 
 def mul_long(a: Tnum, b: Tnum, full: int = U64) -> Tnum:
