@@ -219,10 +219,10 @@ def check_alignment(env: Env, reg: Reg, off: int, size: int, *, strict: bool) ->
         return
     if is_packet:
         text = (
-            f"misaligned packet access off {_NET_IP_ALIGN}+{shown(reg.val)}+{reg.off}+{off} "
+            f"misaligned packet access off {_NET_IP_ALIGN}+{shown(env, reg.val)}+{reg.off}+{off} "
             f"size {size}"
         )
     else:
         word = _WORDS.get(kind & BASE, "")
-        text = f"misaligned {word}access off {shown(reg.val)}+{reg.off}+{off} size {size}"
+        text = f"misaligned {word}access off {shown(env, reg.val)}+{reg.off}+{off} size {size}"
     raise Refusal(text, errno=EACCES)

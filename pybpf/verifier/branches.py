@@ -19,7 +19,7 @@ from pybpf.verifier.packet import BEYOND_END, each_reg, find_good, mark_end
 from pybpf.verifier.pointers import prohibit
 from pybpf.verifier.program import Raw
 from pybpf.verifier.registers import read
-from pybpf.verifier.scalar import Scalar, constant
+from pybpf.verifier.scalar import constant
 from pybpf.verifier.state import Reg, State
 
 _PACKETS = frozenset({PACKET, PACKET_META, PACKET_END})
@@ -94,7 +94,9 @@ def _split_scalars(
     if len(linked) > 1:
         state.note = tuple(linked)
     other = env.push(state, target)
-    yes_left, yes_right, no_left, no_right = _refined(env, effect, left.val, right.val, is32=is32)
+    yes_left, yes_right, no_left, no_right = env.rules.math.refine(
+        effect, is32, left.val, right.val
+    )
     for path, left_val, right_val in (
         (other, yes_left, yes_right), (state, no_left, no_right),
     ):  # fmt: skip
@@ -108,13 +110,6 @@ def _split_scalars(
                 _sync(env, path, regs[src], linked)
             if left.id:
                 _sync(env, path, regs[dst], linked)
-
-
-def _refined(
-    env: Env, effect: Effect, left: Scalar, right: Scalar, *, is32: bool
-) -> tuple[Scalar, Scalar, Scalar, Scalar]:
-    (yes_left, yes_right), (no_left, no_right) = env.rules.math.refine(effect, is32, left, right)
-    return yes_left, yes_right, no_left, no_right
 
 
 def _with(reg: Reg, val: Scalar) -> Reg:

@@ -88,5 +88,5 @@ def access_trace_buffer(env: Env, number: int, reg: Reg, off: int, size: int) ->
         raise prohibit(number, f"invalid {word} buffer access: off={off}, size={size}")
     if reg.val.const != 0:
         raise prohibit(
-            number, f"invalid variable buffer offset: off={off}, var_off={shown(reg.val)}"
+            number, f"invalid variable buffer offset: off={off}, var_off={shown(env, reg.val)}"
         )

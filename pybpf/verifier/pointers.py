@@ -131,9 +131,14 @@ def check_ptr_off(env: Env, reg: Reg, number: int, *, fixed_ok: bool = False) ->
         raise Refusal(f"dereference of modified {word} ptr R{number} off={reg.off} disallowed",
                       errno=EACCES)  # fmt: skip
     if reg.val.const != 0:
-        raise Refusal(f"variable {word} access var_off={shown(reg.val)} disallowed", errno=EACCES)
+        raise Refusal(f"variable {word} access var_off={shown(env, reg.val)} disallowed", errno=EACCES)
 
 
-def shown(val: Scalar) -> str:
-    """Return known bits as the kernel prints them: ``(value; mask)``."""
-    return f"({val.value:#x}; {val.mask:#x})"
+def shown(env: Env, val: Scalar) -> str:
+    """Return known bits as the kernel prints them: ``(value; mask)``, or the value if known.
+
+    Linux commit 1db747d75b1d ("bpf: omit default off=0 and imm=0 in register state log") (in v6.8)
+    """
+    if val.mask or not env.rules.since(6, 8):
+        return f"({val.value:#x}; {val.mask:#x})"
+    return str(val.smin) if abs(val.smin) < 1 << 16 else f"{val.value:#x}"

@@ -70,7 +70,7 @@ def check_range(env: Env, state: State, reg: Reg, allowed: Range, where: str) ->
             if bound != no
         ) or " unknown scalar value"  # fmt: skip
         raise Refusal(f"At {where} the register R0 has{found} should have been in [{low}, {high}]")
-    known = "has unknown scalar value" if val.mask == (1 << 64) - 1 else f"has value {shown(val)}"
+    known = "has unknown scalar value" if val.mask == (1 << 64) - 1 else f"has value {shown(env, val)}"
     raise Refusal(
         f"At {where} the register R0 {known} should have been in ({low:#x}; {high - low:#x})"
     )

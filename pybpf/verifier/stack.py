@@ -59,7 +59,7 @@ def check_bounds(
             raise Refusal(f"invalid{what} stack R{number} off={low} size={size}", errno=EACCES)
         middle = f" off={off}" if env.rules.since(6, 3) else ""
         raise Refusal(
-            f"invalid variable-offset{what} stack R{number} var_off={shown(val)}{middle} "
+            f"invalid variable-offset{what} stack R{number} var_off={shown(env, val)}{middle} "
             f"size={size}",
             errno=EACCES,
         )
@@ -82,7 +82,7 @@ def load(env: Env, state: State, reg: Reg, off: int, size: int, into: int | None
         if into is None:
             raise Refusal(
                 "variable offset stack pointer cannot be passed into helper function; "
-                f"var_off={shown(val)} off={off} size={size}",
+                f"var_off={shown(env, val)} off={off} size={size}",
                 errno=EACCES,
             )
         read_range(env, state, _register_number(state, reg), reg, off, size, call=False)
@@ -410,7 +410,7 @@ def _check_byte(
             errno=EACCES,
         )
     raise Refusal(
-        f"invalid{what} read from stack R{number} var_off {shown(reg.val)}+{at - low} size {size}",
+        f"invalid{what} read from stack R{number} var_off {shown(env, reg.val)}+{at - low} size {size}",
         errno=EACCES,
     )
 
