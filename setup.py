@@ -38,6 +38,7 @@ setup(
     package_dir={"pybpf": "pybpf", "pybpf.compiler": "compiler"},
     package_data={
         "pybpf": ["_bpf_syscall.pyi", "py.typed"],
+        "pybpf.target": ["profiles/*.json"],
         "pybpf.tracefs.dynevents": ["data/*.xz"],
     },
     cffi_modules=["src/ffi_build.py:ffi"],

@@ -18,8 +18,22 @@ from bpf_probes import EXIT, SUBJECTS, Kernel, Subject, call, insn, mov
 from record_profile import MAPS, may_call
 
 from pybpf.isa.abi import MapType
+from pybpf.isa.helpers import HELPERS
 from pybpf.verifier.protos import Arg, Proto, proto
 
+# What sizes and flags alone do not make.
+UNASKED = frozenset(
+    {
+        MapType.UNSPEC,
+        MapType.SK_STORAGE,
+        MapType.INODE_STORAGE,
+        MapType.TASK_STORAGE,
+        MapType.CGRP_STORAGE,
+        MapType.STRUCT_OPS,
+        MapType.ARRAY_OF_MAPS,
+        MapType.HASH_OF_MAPS,
+    }
+)
 Case = tuple[int, int, int, int, int]
 SIZES = (0, 1, 3, 4, 5, 8, 12, 16, 24, 32, 260, 261, 513, 1016, 1024, 32768, 32769)
 ENTRIES = (0, 1, 3, 4096, 6144, 8192)
@@ -51,7 +65,7 @@ def made(kernel: Kernel, case: Case) -> int:
 
 def creations(kernel: Kernel) -> list[tuple[Case, int]]:
     """Return what happened to each case."""
-    kinds = [kind for kind in MapType if kind is not MapType.UNSPEC]
+    kinds = [kind for kind in MapType if kind not in UNASKED]
     return [(case, made(kernel, case)) for kind in kinds for case in cases(kind)]
 
 
@@ -75,50 +89,63 @@ def _arguments(helper: Proto, descriptor: int) -> bytes:
     return code
 
 
-def refused(kernel: Kernel, subject: Subject) -> dict[str, str]:
-    """Return for each helper that takes a map the map types that it cannot be passed."""
-    found: dict[str, str] = {}
-    inner = kernel.create_map(MapType.ARRAY, 4, 8, 1)
+# Kinds of programs to ask beside those that are a program type alone.
+WITH_MAPS = frozenset({"sk_reuseport/select", "cgroup_skb/inet_ingress", "tracing/trace_iter"})
+
+
+def refused(kernel: Kernel, subject: Subject) -> dict[int, dict[MapType, str]]:
+    """Return for each helper that takes a map, and each map type, the last line of the refusal.
+
+    That is empty where the call is accepted. Many are refused for other arguments than the map.
+    """
+    found: dict[int, dict[MapType, str]] = {}
+    version = (99, 0)
+    maps = _maps(kernel)
+    for number in range(1, len(HELPERS) + 1):
+        helper = proto(number, version, subject.type)
+        if not helper or not any(arg.kind is Arg.CONST_MAP_PTR for arg in helper.args):
+            continue
+        if not may_call(kernel, subject, number):
+            continue
+        found[number] = {}
+        for kind, fd in maps.items():
+            code = _arguments(helper, fd) + call(number) + mov(0, subject.result) + EXIT
+            answer = kernel.load(subject, code)
+            found[number][kind] = "" if answer.accepted else complaint(answer.log)
+    for fd in maps.values():
+        os.close(fd)
+    return found
+
+
+def complaint(log: str) -> str:
+    """Return the last line of a log that is no statistics."""
+    lines = [line for line in log.splitlines() if line and not line.startswith("processed ")]
+    return lines[-1] if lines else "no log"
+
+
+def _maps(kernel: Kernel) -> dict[MapType, int]:
+    """Make a map of each type that can be made without more."""
     maps = {}
+    inner = kernel.create_map(MapType.ARRAY, 4, 8, 1)
     for kind in MapType:
         sizes = MAPS.get(kind, (4, 4, 1, 0))
         fd = kernel.create_map(kind, *sizes, inner=inner if "OF_MAPS" in kind.name else 0)
         if fd >= 0:
             maps[kind] = fd
-    for number in range(1, 212):
-        helper = proto(number, (7, 3), subject.type)
-        if not helper or not any(arg.kind is Arg.CONST_MAP_PTR for arg in helper.args):
-            continue
-        if not may_call(kernel, subject, number):
-            continue
-        answers = {}
-        for kind, fd in maps.items():
-            code = _arguments(helper, fd) + call(number) + mov(0, subject.result) + EXIT
-            answer = kernel.load(subject, code)
-            if answer.accepted:
-                answers[kind.name] = "+"
-            elif "cannot pass map_type" in answer.log:
-                answers[kind.name] = "-"
-            else:
-                answers[kind.name] = answer.log.strip().splitlines()[-2:][0] if answer.log else "?"
-        found[str(number)] = json.dumps(answers)
-    for fd in (inner, *maps.values()):
-        os.close(fd)
-    return found
+    os.close(inner)
+    return maps
 
 
 def main() -> int:
     """Print what was found."""
     kernel = Kernel()
-    wanted = ("socket_filter", "kprobe", "xdp", "sched_cls", "sk_skb", "sk_msg", "sock_ops")
-    wanted += ("sk_reuseport/select", "cgroup_skb/inet_ingress", "tracing/trace_iter")
     found = {
         "release": os.uname().release,
         "creations": creations(kernel),
         "refused": {
             subject.name: refused(kernel, subject)
             for subject in SUBJECTS
-            if subject.name in wanted and kernel.loads(subject)
+            if ("/" not in subject.name or subject.name in WITH_MAPS) and kernel.loads(subject)
         },
     }
     print(json.dumps(found))

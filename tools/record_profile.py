@@ -126,12 +126,20 @@ MAPS: Mapping[MapType, tuple[int, int, int, int]] = {
 }
 
 
-def map_types(kernel: Kernel) -> tuple[set[int], list[str]]:
-    """Return the map types there are, and notes on those that only exist in a way.
+STORAGE = (
+    MapType.SK_STORAGE,
+    MapType.INODE_STORAGE,
+    MapType.TASK_STORAGE,
+    MapType.CGRP_STORAGE,
+)
 
-    Storage maps need types of their values, and struct_ops maps need a structure: the kernel gets
-    as far as complaining about these (EINVAL), while types it does not know are EINVAL too; so
-    these are looked for in the names of its types.
+
+def map_types(kernel: Kernel) -> set[int]:
+    """Return the map types there are.
+
+    Storage maps need types of their values, struct_ops maps a structure, and some a capability
+    that a user may lack. Such maps are refused as types are that the kernel does not know, so for
+    them the names in the kernel's types are asked.
     """
     found: set[int] = set()
     inner = kernel.create_map(MapType.ARRAY, 4, 8, 1)
@@ -143,11 +151,9 @@ def map_types(kernel: Kernel) -> tuple[set[int], list[str]]:
             found.add(kind)
     os.close(inner)
     named = kernel.enumerators("bpf_map_type")
-    for kind in (MapType.SK_STORAGE, MapType.STRUCT_OPS, MapType.INODE_STORAGE):
-        found |= {kind} if f"BPF_MAP_TYPE_{kind.name}" in named else set()
-    for kind in (MapType.TASK_STORAGE, MapType.CGRP_STORAGE):
-        found |= {kind} if f"BPF_MAP_TYPE_{kind.name}" in named else set()
-    return found - {MapType.UNSPEC}, []
+    special = (*STORAGE, MapType.STRUCT_OPS)
+    found |= {kind for kind in special if f"BPF_MAP_TYPE_{kind.name}" in named}
+    return found - {MapType.UNSPEC}
 
 
 def instructions(kernel: Kernel) -> set[str]:
@@ -240,7 +246,7 @@ def record(name: str, *, loud: bool, memory: bool) -> dict[str, Any]:
     release = os.uname().release
     version = tuple(map(int, re.findall(r"\d+", release)[:2]))
     types, notes = program_types(kernel, loud=loud)
-    maps, more = map_types(kernel)
+    maps = map_types(kernel)
     asked = instructions(kernel)
     documented = behaviour.known(behaviour.INSTRUCTIONS, (version[0], version[1]))
     unasked = {"btf_id", "func", "call_kfunc", "gotox", "tail_call_in_subprogram"}
@@ -256,7 +262,7 @@ def record(name: str, *, loud: bool, memory: bool) -> dict[str, Any]:
         "date": dt.datetime.now(dt.UTC).date().isoformat(),
         "arch": os.uname().machine,
         "origin": "recorded",
-        "notes": notes + more,
+        "notes": notes,
         "instructions": " ".join(sorted(asked | documented & unasked)),
         "features": " ".join(sorted(behaviour.known(behaviour.FEATURES, (version[0], version[1])))),
         "limits": {},

@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pybpf.dataclass import dataclass
 from pybpf.errors import TargetError
@@ -31,7 +31,8 @@ LIVE = "live"
 """The name of the profile nearest to the running kernel."""
 
 _FILE_SIZE = 1 << 20
-_UNKNOWN = "unknown kernel profile"
+_GREATEST = 1 << 10
+"""No helper, type or attach type has a number above this."""
 
 
 class ProfileError(TargetError):
@@ -104,19 +105,31 @@ class Profile:
             self.origin = Origin(facts["origin"])
             self.notes: tuple[str, ...] = tuple(map(str, facts["notes"]))
             self.version = _version(self.release)
-            self.instructions = frozenset(str(facts["instructions"]).split())
-            self.features = frozenset(str(facts["features"]).split())
+            self.instructions = frozenset(facts["instructions"].split())
+            self.features = frozenset(facts["features"].split())
             self.map_types = frozenset(map(MapType, _numbers(facts["map_types"])))
             self.limits = Limits(**facts["limits"])
-            self._types: dict[str, Mapping[str, str]] = dict(facts["program_types"])
-            self._unprivileged: dict[str, str] = dict(facts["unprivileged"])
-            self._kfuncs: dict[str, dict[str, str]] = dict(facts["kfuncs"])
-            self.program_types = frozenset(ProgType[name.upper()] for name in self._types)
+            self._types: dict[str, dict[str, str]] = _texts(facts["program_types"])
+            self._kfuncs: dict[str, dict[str, str]] = _texts(facts["kfuncs"])
+            self._unprivileged = _texts({"": facts["unprivileged"]})[""]
+            self.program_types = frozenset(ProgType[kind.upper()] for kind in self._types)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ProfileError(f"no kernel profile: {error!r}") from None
 
     def __repr__(self) -> str:
         return f"Profile({self.name!r}, {self.release!r}, {self.origin.value})"
+
+    def checked(self) -> Self:
+        """Return the profile, having read all of it; raises ProfileError for what is no number."""
+        try:
+            for kind in self.program_types:
+                self.attach_types(kind)
+                self.helpers(kind, privileged=False)
+                for attach in (0, *AttachType):
+                    self.helpers(kind, attach, sleepable=True)
+        except ValueError as error:
+            raise ProfileError(f"no kernel profile: {error!r}") from None
+        return self
 
     def attach_types(self, prog_type: ProgType) -> frozenset[int]:
         """Return the expected attach types with which a program of a type can be loaded.
@@ -229,10 +242,13 @@ def profile(name: str | Path) -> Profile:
         from pybpf.suggest import did_you_mean
 
         raise ProfileError(
-            f"{_UNKNOWN} '{text}'{did_you_mean(text, (*NAMES, LIVE))}; "
+            f"unknown kernel profile '{text}'{did_you_mean(text, (*NAMES, LIVE))}; "
             f"there are {', '.join(NAMES)}, live, and files written by tools/record_profile.py"
         )
-    return Profile(_read(Path(name)))
+    try:
+        return Profile(_read(Path(name))).checked()
+    except ProfileError as error:
+        raise ProfileError(f"{name}: {error}") from None
 
 
 def nearest(release: str) -> str:
@@ -260,19 +276,27 @@ def _read(path: Path) -> Mapping[str, Any]:
         with path.open("rb") as file:
             data = file.read(_FILE_SIZE + 1)
         if len(data) > _FILE_SIZE:
-            raise ProfileError(f"{path}: no kernel profile: larger than {_FILE_SIZE >> 20} MiB")
+            raise ProfileError(f"no kernel profile: larger than {_FILE_SIZE >> 20} MiB")
         facts = json.loads(data)
     except OSError as error:
-        raise ProfileError(f"{path}: {error.strerror}") from None
+        raise ProfileError(error.strerror or str(error)) from None
     except (ValueError, RecursionError) as error:
-        raise ProfileError(f"{path}: no kernel profile: {error}") from None
+        raise ProfileError(f"no kernel profile: {error}") from None
     if not isinstance(facts, dict):
-        raise ProfileError(f"{path}: no kernel profile: no JSON object")
+        raise ProfileError("no kernel profile: no JSON object")
     if facts.get("profile") != VERSION:
         raise ProfileError(
-            f"{path}: no kernel profile of version {VERSION}: 'profile' is {facts.get('profile')!r}"
+            f"no kernel profile of version {VERSION}: 'profile' is {facts.get('profile')!r}"
         )
     return facts
+
+
+def _texts(table: Any) -> dict[str, dict[str, str]]:
+    """Return a table of tables of texts; raises AttributeError or TypeError where it is none."""
+    found = {name: dict(facts.items()) for name, facts in table.items()}
+    if any(not isinstance(text, str) for facts in found.values() for text in facts.values()):
+        raise TypeError("a text is none")
+    return found
 
 
 def _version(release: str) -> tuple[int, int]:
@@ -286,6 +310,8 @@ def _numbers(text: str) -> Iterable[int]:
     """Yield the numbers of ranges such as ``1-3,7``."""
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
+        if int(last or first) > _GREATEST:
+            raise ValueError(f"{last or first} is no number of a helper or type")
         yield from range(int(first), int(last or first) + 1)
 
 

@@ -4,8 +4,9 @@ LAYOUTS: a structure's name and size in bytes (``size@release`` where it grew), 
 offset, name (``@release`` where it is younger), size or ``size/unit`` of an array, how it is
 loaded, and what the verifier takes the value for, where that is no number. How it is loaded: ``=``
 as a whole unit; ``n`` also in aligned parts; ``s`` also in parts, from its start on; ``a`` in any
-aligned size; ``w`` in parts, and two units at once where that is aligned to 8; ``d``, ``e`` and
-``b`` are ports, protocols and buffers, see contexts.py.
+aligned size; ``w`` in parts, and two units at once where that is aligned to 8; ``d``, ``e``
+and ``b`` are ports, protocols and buffers, see contexts.py. The kernel does not look whether an offset into the record of
+a tracepoint is negative.
 
 VIEWS: program types (``type/attach`` for attach types), a layout, then what is different for
 them: ``-field`` cannot be loaded, ``only field …`` are all that can; ``+field`` can be stored, as
@@ -135,11 +136,11 @@ sk_msg_md 80
 sk_reuseport_md 48 56@5.14
 0 data 8 = pkt
 8 data_end 8 = pkt_end
-16 len 4 s
+16 len 4 n
 20 eth_protocol 4 e
-24 ip_protocol 4 s
-28 bind_inany 4 s
-32 hash 4 n
+24 ip_protocol 4 n
+28 bind_inany 4 n
+32 hash 4 =
 40 sk@5.14 8 = sock
 48 migrating_sk@5.14 8 = sock_common_or_null
 
@@ -182,6 +183,7 @@ bpf_perf_event_data 184
 176 addr 8 n
 
 tracepoint 8192
+-32768 before 32768/8 a
 8 record 8184/8 a
 
 bpf_raw_tracepoint_args 96
@@ -235,7 +237,7 @@ sk_reuseport: sk_reuseport_md
 sk_lookup: bpf_sk_lookup
 cgroup_sockopt/getsockopt: bpf_sockopt +optlen +retval
 cgroup_sockopt/setsockopt: bpf_sockopt -retval +optlen +level +optname
-cgroup_sysctl: bpf_sysctl +file_pos:n
+cgroup_sysctl: bpf_sysctl +file_pos
 cgroup_device: bpf_cgroup_dev_ctx
 kprobe: pt_regs +registers:a@6.18
 perf_event: bpf_perf_event_data
