@@ -7,12 +7,36 @@ kernel/bpf/verifier.c.
 from __future__ import annotations
 
 from pybpf.verifier import tnum
-from pybpf.verifier.btfaccess import access_btf, access_map_struct, access_socket, access_trace_buffer
+from pybpf.verifier.btfaccess import (
+    access_btf,
+    access_map_struct,
+    access_socket,
+    access_trace_buffer,
+)
 from pybpf.verifier.context import access_context
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import (
-    ARENA, BASE, BTF_ID, BUF, CTX, FLOW_KEYS, MAP_KEY, MAP_PTR, MAP_VALUE, MAYBE_NULL, MEM, PACKET,
-    PACKET_META, RDONLY, SCALAR, SOCK_COMMON, SOCKET, STACK, TCP_SOCK, TP_BUFFER, XDP_SOCK,
+    ARENA,
+    BASE,
+    BTF_ID,
+    BUF,
+    CTX,
+    FLOW_KEYS,
+    MAP_KEY,
+    MAP_PTR,
+    MAP_VALUE,
+    MAYBE_NULL,
+    MEM,
+    PACKET,
+    PACKET_META,
+    RDONLY,
+    SCALAR,
+    SOCK_COMMON,
+    SOCKET,
+    STACK,
+    TCP_SOCK,
+    TP_BUFFER,
+    XDP_SOCK,
 )  # fmt: skip
 from pybpf.verifier.packet import access_packet, may_write_packet
 from pybpf.verifier.pointers import MAX_VAR_OFF, prohibit, shown
@@ -62,7 +86,8 @@ def check_access(
     elif kind == MAP_VALUE:
         if stored is not None and leaks(env, stored):
             raise prohibit(value or 0, "leaks addr into map")
-        made = access_value(env, state, number, reg, whole, size, write=write, loads=value is not None)
+        loads = value is not None
+        made = access_value(env, state, number, reg, whole, size, write=write, loads=loads)
         if value is not None and not write:
             regs[value] = made
     elif kind == CTX:
@@ -195,9 +220,7 @@ def check_region_access(
             raise
         raise prohibit(number, "min value is outside of the allowed memory range") from refusal
     if val.umax >= MAX_VAR_OFF:
-        raise prohibit(
-            number, "unbounded memory access, make sure to bounds check any such access"
-        )
+        raise prohibit(number, "unbounded memory access, make sure to bounds check any such access")
     try:
         check_within(env, number, reg, val.umax + off, size, limit, zero_ok=zero_ok)
     except Refusal as refusal:

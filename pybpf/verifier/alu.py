@@ -188,9 +188,7 @@ def _refuse_constant(operation: int, imm: int, *, is32: bool) -> str | None:
     return None
 
 
-def _link(
-    made: Reg, target: Reg, by: Scalar, effect: Effect, *, is32: bool, signed: bool
-) -> None:
+def _link(made: Reg, target: Reg, by: Scalar, effect: Effect, *, is32: bool, signed: bool) -> None:
     """Remember that a copy is now a constant away from what it is a copy of."""
     if by.const is None or target.delta is not None or made.val.const is not None:
         return
@@ -213,7 +211,7 @@ def _with_pointer(
     *,
     is32: bool,
 ) -> Reg:
-    if target.kind == ARENA or source.kind == ARENA:
+    if ARENA in {target.kind, source.kind}:
         raise Unmodelled("arithmetic on arena pointers")
     if source.kind == SCALAR:
         if src is not None:

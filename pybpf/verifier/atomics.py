@@ -11,7 +11,16 @@ from pybpf.verifier import opcodes as op
 from pybpf.verifier.access import check_access
 from pybpf.verifier.env import Env, Step
 from pybpf.verifier.kinds import (
-    ARENA, BASE, CTX, FLOW_KEYS, PACKET, PACKET_META, SOCK_COMMON, SOCKET, TCP_SOCK, XDP_SOCK,
+    ARENA,
+    BASE,
+    CTX,
+    FLOW_KEYS,
+    PACKET,
+    PACKET_META,
+    SOCK_COMMON,
+    SOCKET,
+    TCP_SOCK,
+    XDP_SOCK,
 )  # fmt: skip
 from pybpf.verifier.loads import check_same
 from pybpf.verifier.pointers import prohibit
@@ -20,9 +29,7 @@ from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import check_written, leaks, read
 from pybpf.verifier.state import State
 
-_REFUSED = frozenset(
-    {CTX, PACKET, PACKET_META, FLOW_KEYS, SOCKET, SOCK_COMMON, TCP_SOCK, XDP_SOCK}
-)
+_REFUSED = frozenset({CTX, PACKET, PACKET_META, FLOW_KEYS, SOCKET, SOCK_COMMON, TCP_SOCK, XDP_SOCK})
 
 
 def make_atomic(env: Env, at: int, slot: Raw) -> Step:
@@ -37,9 +44,7 @@ def make_atomic(env: Env, at: int, slot: Raw) -> Step:
         return _refusing(f"BPF_ATOMIC uses invalid atomic opcode {slot.imm & 0xFFFFFFFF:02x}")
     if size < 4:
         return _refusing("invalid atomic operand size")
-    return _make_rmw(
-        at, slot, size, fetch=row.fetch, exchange=row.effect is Effect.CMPXCHG
-    )
+    return _make_rmw(at, slot, size, fetch=row.fetch, exchange=row.effect is Effect.CMPXCHG)
 
 
 def _refusing(message: str) -> Step:

@@ -5,7 +5,7 @@ needed later on (a branch that could not go both ways, an offset, a size). Then 
 is all that it was computed from, back to the first checkpoint where it is marked already. Source:
 mark_chain_precision and backtrack_insn in kernel/bpf/verifier.c.
 
-A checkpoint's marks are ``State.precise``: by frame, bits of registers, and from bit 16 on of slots.
+A checkpoint's marks are ``State.precise``: by frame, bits of registers; from bit 16 on, of slots.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pybpf.verifier import opcodes as op
 from pybpf.verifier.env import Env
 from pybpf.verifier.flow import ENTERED, ENTERED_CALLBACK, LEFT, LEFT_CALLBACK
 from pybpf.verifier.kinds import SCALAR, SPILL
+from pybpf.verifier.program import Raw
 from pybpf.verifier.state import State
 
 SLOTS = 16
@@ -34,11 +35,16 @@ def mark_precise(env: Env, state: State, frame: int, number: int) -> None:
 def mark_masks(env: Env, state: State, masks: list[int]) -> None:
     """Mark what the registers and slots of ``masks``, by frame, were computed from."""
     depth = len(state.frames) - 1
+    touched = env.touched
+    if not touched:
+        touched += [_touches(slot) for slot in env.slots]
     walk = state
     while True:
         trail = walk.trail
         while trail is not None:
             at, note, trail = trail
+            if note is None and not masks[depth] & touched[at]:
+                continue
             depth = _step_back(env, at, note, masks, depth)
             if depth < 0:
                 _mark_all(state)
@@ -98,6 +104,25 @@ def _mark_all(state: State) -> None:
                     mask |= 1 << SLOTS + spi
             parent.precise[index] = mask
         parent = parent.parent
+
+
+def _touches(slot: Raw) -> int:
+    """Return the registers that must be marked for an instruction to matter, as bits."""
+    code, kind = slot.code, slot.code & op.CLASS
+    if kind in {op.JMP, op.JMP32}:
+        operation = code & op.OP
+        if operation == op.OP_CALL:
+            return _ARGS | 1
+        if operation in {op.OP_JA, op.OP_EXIT, op.OP_MAY_GOTO} or not code & op.SOURCE:
+            return 0
+        return 1 << slot.dst | 1 << slot.src
+    if kind == op.STX and code & op.MODE == op.ATOMIC:
+        return 1 << slot.dst | 1 << slot.src | 1
+    if kind in {op.ALU32, op.ALU64} and code & op.OP != op.MOV and not code & op.SOURCE:
+        return 0
+    if kind == op.LD and code != op.LDDW:
+        return 1
+    return 1 << slot.dst
 
 
 def _link(masks: list[int], note: object) -> None:
@@ -164,9 +189,7 @@ def _load_back(into: int, note: object, masks: list[int], depth: int) -> None:
         masks[note >> 8] |= 1 << SLOTS + (note & 0xFF)
 
 
-def _atomic_back(
-    dst: int, src: int, imm: int, note: object, masks: list[int], depth: int
-) -> int:
+def _atomic_back(dst: int, src: int, imm: int, note: object, masks: list[int], depth: int) -> int:
     if imm == op.LOAD_ACQUIRE:
         _load_back(dst, note, masks, depth)
         return depth

@@ -11,15 +11,30 @@ from pybpf.verifier import opcodes as op
 from pybpf.verifier.backtrack import SLOTS
 from pybpf.verifier.env import Env, Step
 from pybpf.verifier.kinds import (
-    BASE, BTF_ID, MAP_KEY, MAP_PTR, MAP_VALUE, MAYBE_NULL, MEM, PACKET, PACKET_END, PACKET_META,
-    RCU, SCALAR, SOCK_COMMON, SOCKET, TCP_SOCK, TRUSTED, UNTRUSTED,
+    BASE,
+    BTF_ID,
+    MAP_KEY,
+    MAP_PTR,
+    MAP_VALUE,
+    MAYBE_NULL,
+    MEM,
+    PACKET,
+    PACKET_END,
+    PACKET_META,
+    RCU,
+    SCALAR,
+    SOCK_COMMON,
+    SOCKET,
+    TCP_SOCK,
+    TRUSTED,
+    UNTRUSTED,
 )  # fmt: skip
 from pybpf.verifier.nulls import mark_nulls, not_null
 from pybpf.verifier.packet import BEYOND_END, each_reg, find_good, mark_end
 from pybpf.verifier.pointers import prohibit
 from pybpf.verifier.program import Raw
 from pybpf.verifier.registers import read
-from pybpf.verifier.scalar import constant
+from pybpf.verifier.scalar import Scalar, constant
 from pybpf.verifier.state import Reg, State
 
 _PACKETS = frozenset({PACKET, PACKET_META, PACKET_END})
@@ -149,10 +164,9 @@ def _sync(env: Env, state: State, known: Reg, linked: list[tuple[int, int]]) -> 
             new = reg.copy()
             new.val = known.val
             return new
-        if known.delta is not None and not env.rules.since(7, 0) and reg.delta is None:
-            delta = -known.delta
-        else:
-            delta = (reg.delta or 0) - (known.delta or 0)
+        if known.extra == "32":
+            return reg
+        delta = (reg.delta or 0) - (known.delta or 0)
         new = reg.copy()
         new.val = math.offset(known.val, delta, reg.extra == "32")
         return new
@@ -160,9 +174,7 @@ def _sync(env: Env, state: State, known: Reg, linked: list[tuple[int, int]]) -> 
     each_reg(state, change)
 
 
-def _pointer_taken(
-    env: Env, left: Reg, right: Reg, effect: Effect, *, is32: bool
-) -> bool | None:
+def _pointer_taken(env: Env, left: Reg, right: Reg, effect: Effect, *, is32: bool) -> bool | None:
     """Say which way a comparison with a pointer goes, if it can go only one (is_branch_taken)."""
     if left.kind & BASE in _PACKETS and right.kind & BASE in _PACKETS and not is32:
         return _packet_taken(env, left, right, effect)
@@ -239,7 +251,7 @@ def _compare_pointers(
     Linux commit befae75856ab ("bpf: propagate nullness information for reg to reg comparisons")
     (in v6.2)
     """
-    if left.kind == SCALAR or right.kind == SCALAR or not env.rules.since(6, 2):
+    if SCALAR in {left.kind, right.kind} or not env.rules.since(6, 2):
         return
     if bool(left.kind & MAYBE_NULL) == bool(right.kind & MAYBE_NULL):
         return

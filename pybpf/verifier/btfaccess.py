@@ -33,9 +33,7 @@ def access_socket(env: Env, state: State, number: int, reg: Reg, off: int, size:
         raise Unmodelled("variable offset into a socket")
     whole += reg.val.smin
     if not _socket_field(env, reg.kind, whole, size):
-        raise prohibit(
-            number, f"invalid {env.words(reg.kind)} access off={whole} size={size}"
-        )
+        raise prohibit(number, f"invalid {env.words(reg.kind)} access off={whole} size={size}")
     return UNKNOWN_REG
 
 
@@ -80,7 +78,6 @@ def access_map_struct(
 
 def access_trace_buffer(env: Env, number: int, reg: Reg, off: int, size: int) -> None:
     """Check an access to a buffer of which only the start is known."""
-    del env
     word = "tracepoint"
     if reg.kind & BASE == BUF:
         word = "rdonly" if reg.kind & RDONLY else "rdwr"

@@ -1,4 +1,4 @@
-"""Calls of helpers and kfuncs, and what a callback's end does. (Interface; owner: K2.)
+"""Calls of helpers and kfuncs, and what a callback's end does: the interface for now.
 
 What the core does itself, before and after: reserved fields of the instruction; static and global
 subprograms (subprograms.py); ``exit`` of a frame that has no ``callback``. What it hands over here:

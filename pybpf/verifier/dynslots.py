@@ -1,4 +1,4 @@
-"""Dynptrs and iterators in stack slots that are written over. (Owner: K2.)
+"""Dynptrs and iterators in stack slots that are written over.
 
 ``stack`` calls ``overwrite`` before it writes into a slot whose bytes are not plain data or a
 spilled register.

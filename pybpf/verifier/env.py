@@ -43,8 +43,9 @@ class Env:
     """What a run knows and counts. ``steps``: by slot, made when first needed.
 
     ``pending``: states to be explored later, last in first out. ``explored``: checkpoints by slot.
-    ``pointer_kinds``: by slot, what loads and stores were first used with. ``context``: see context.py. ``globals``: subprograms
-    verified by themselves, by number. ``facts``: what calls.py keeps by slot (map pointer states of helper calls, loop inlining, …).
+    ``pointer_kinds``: by slot, what loads and stores were first used with. ``touched``: see
+    backtrack; ``context``: see context. ``facts``: what calls.py keeps by slot (the maps that a
+    call was given, …). ``async_callbacks``: states in which timers' functions begin.
     """
 
     def __init__(
@@ -72,8 +73,8 @@ class Env:
         self.test_states = bool(flags & 8)
         self.facts: dict[int, object] = {}
         self.pointer_kinds: dict[int, int] = {}
+        self.touched: list[int] = []
         self.context: Context | None = None
-        self.globals: dict[int, object] = {}
         self.seen: set[int] = set()
         self.longest_mark = 0
         self.async_callbacks: list[State] = []

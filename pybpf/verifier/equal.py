@@ -9,8 +9,24 @@ from __future__ import annotations
 from pybpf.verifier.backtrack import SLOTS
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import (
-    ARENA, BASE, BUF, DYNPTR_SLOT, INVALID, IRQ_SLOT, ITER_SLOT, MAP_KEY, MAP_VALUE, MEM, MISC,
-    NOT_INIT, PACKET, PACKET_META, SCALAR, SPILL, TP_BUFFER, ZERO,
+    ARENA,
+    BASE,
+    BUF,
+    DYNPTR_SLOT,
+    INVALID,
+    IRQ_SLOT,
+    ITER_SLOT,
+    MAP_KEY,
+    MAP_VALUE,
+    MEM,
+    MISC,
+    NOT_INIT,
+    PACKET,
+    PACKET_META,
+    SCALAR,
+    SPILL,
+    TP_BUFFER,
+    ZERO,
 )  # fmt: skip
 from pybpf.verifier.state import UNKNOWN_REG, Frame, Reg, Slot, State
 
@@ -41,7 +57,7 @@ class _Ids:
         return True
 
     def same_scalar(self, old: int, new: int) -> bool:
-        """An old id must stand for one; a scalar without is like one with an id of its own."""
+        """Compare ids of scalars; one without is like one with an id of its own."""
         if not old:
             return True
         if not new:
@@ -227,6 +243,9 @@ def maybe_looping(old: State, new: State) -> bool:
     """Whether the registers of the top frames are alike (states_maybe_looping)."""
     if len(old.frames) != len(new.frames):
         return False
-    return all(
-        a is b or (a.same(b)) for a, b in zip(old.frame.regs, new.frame.regs, strict=True)
-    )
+    now = new.frame.regs
+    for number, reg in enumerate(old.frame.regs):
+        other = now[number]
+        if reg is not other and (reg.kind != other.kind or not reg.same(other)):
+            return False
+    return True

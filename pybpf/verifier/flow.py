@@ -13,7 +13,8 @@ from pybpf.verifier.state import UNINIT, Frame, Reg, State
 
 MAX_FRAMES = 8
 # What a step notes for backtracking: a frame is entered, or left.
-ENTERED, LEFT, ENTERED_CALLBACK, LEFT_CALLBACK = "enter", "leave", "enter callback", "leave callback"
+ENTERED, LEFT = "enter", "leave"
+ENTERED_CALLBACK, LEFT_CALLBACK = "enter callback", "leave callback"
 
 
 def make_goto(env: Env, at: int, slot: Raw) -> Step:
@@ -105,10 +106,6 @@ def _make_local(env: Env, at: int, slot: Raw) -> Step:
     def step(env: Env, state: State) -> int:
         env.jumps += 1
         check_leftovers(env, state, "call")
-        if env.globals.get(subprog):
-            from pybpf.verifier.globals import call_global
-
-            return call_global(env, state, subprog)
         caller = state.frame
         frame = enter(env, state, subprog, at)
         frame.regs[1:6] = caller.regs[1:6]
@@ -128,7 +125,7 @@ def make_exit(env: Env, at: int) -> Step:
         frames = state.frames
         frame = state.frame
         check_leftovers(env, state, "BPF_EXIT")
-        check_references(env, state, "BPF_EXIT")
+        check_references(state, "BPF_EXIT")
         if len(frames) == 1:
             check_return(env, state)
             return END
@@ -145,5 +142,3 @@ def make_exit(env: Env, at: int) -> Step:
         return frame.site + 1
 
     return step
-
-

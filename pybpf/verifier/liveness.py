@@ -1,4 +1,4 @@
-"""Which registers may still be read: a checked program in; ``Checked.live`` by slot out.
+"""Which registers may still be read: a program in; ``Checked.live`` and ``dead`` by slot out.
 
 A register that nobody reads any more need not be equal for two states to be. Source:
 compute_live_registers in kernel/bpf/verifier.c (since Linux 6.16; before, the kernel found out by
@@ -33,6 +33,8 @@ def find_live(program: Checked) -> None:
                 live[at] = before
                 changed = True
     program.live = [mask | 1 << 10 for mask in live]
+    dead = {mask: tuple(n for n in range(10) if not mask >> n & 1) for mask in set(live)}
+    program.dead = [dead[mask] for mask in live]
 
 
 def _effects(slot: Raw) -> tuple[int, int]:
@@ -74,5 +76,3 @@ def _stx(slot: Raw, dst: int, src: int) -> tuple[int, int]:
     if row.name.startswith("cmpxchg"):
         return dst | src | 1, 1
     return dst | src, src
-
-

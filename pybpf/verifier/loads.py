@@ -29,7 +29,8 @@ def check_same(env: Env, state: State, kind: int) -> None:
     at = state.at
     before = env.pointer_kinds.setdefault(at, kind)
     if before != kind and (_is_special(kind) or _is_special(before)):
-        if kind & 0xFF == before & 0xFF and env.rules.since(6, 0) and not _needs_match(kind, before):
+        alike = kind & 0xFF == before & 0xFF and env.rules.since(6, 0)
+        if alike and not _needs_match(kind, before):
             return
         raise Refusal(_SAME)
 
@@ -45,7 +46,14 @@ def _needs_match(kind: int, before: int) -> bool:
 def _is_special(kind: int) -> bool:
     """Whether accesses through such a pointer are rewritten (reg_type_mismatch_ok is false)."""
     from pybpf.verifier.kinds import (
-        ARENA, BASE, BTF_ID, CTX, SOCK_COMMON, SOCKET, TCP_SOCK, XDP_SOCK,
+        ARENA,
+        BASE,
+        BTF_ID,
+        CTX,
+        SOCK_COMMON,
+        SOCKET,
+        TCP_SOCK,
+        XDP_SOCK,
     )  # fmt: skip
 
     return kind & BASE in {CTX, SOCKET, SOCK_COMMON, TCP_SOCK, XDP_SOCK, BTF_ID, ARENA}
@@ -129,7 +137,7 @@ def make_packet_load(env: Env, at: int, slot: Raw) -> Step:
             raise Refusal("BPF_LD_[ABS|IND] instructions not allowed for this program type")
         regs = state.frame.regs
         ctx = read(regs, _CTX_REG)
-        check_references(env, state, "BPF_LD_[ABS|IND]")
+        check_references(state, "BPF_LD_[ABS|IND]")
         check_leftovers(env, state, "BPF_LD_[ABS|IND]")
         if ctx.kind != CTX:
             raise Refusal("at the time of BPF_LD_ABS|IND R6 != pointer to skb")

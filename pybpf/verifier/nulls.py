@@ -8,7 +8,13 @@ from __future__ import annotations
 from pybpf.isa.abi import MapType
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import (
-    ALLOC, MAP_PTR, MAP_VALUE, MAYBE_NULL, NON_OWN_REF, SOCKET, XDP_SOCK,
+    ALLOC,
+    MAP_PTR,
+    MAP_VALUE,
+    MAYBE_NULL,
+    NON_OWN_REF,
+    SOCKET,
+    XDP_SOCK,
 )  # fmt: skip
 from pybpf.verifier.packet import each_reg
 from pybpf.verifier.state import ZERO_REG, Reg, State

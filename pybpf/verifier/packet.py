@@ -105,5 +105,3 @@ def forget(env: Env, state: State) -> None:
         return UNKNOWN_REG if reg.kind & BASE in {PACKET, PACKET_META, PACKET_END} else reg
 
     each_reg(state, change)
-
-

@@ -9,8 +9,22 @@ from __future__ import annotations
 from pybpf.isa.table import Effect
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import (
-    BASE, BTF_ID, BUF, CTX, DYNPTR, FLOW_KEYS, FUNC, MAP_KEY, MAP_PTR, MAP_VALUE, MAYBE_NULL, MEM,
-    PACKET, PACKET_META, STACK, TP_BUFFER,
+    BASE,
+    BTF_ID,
+    BUF,
+    CTX,
+    DYNPTR,
+    FLOW_KEYS,
+    FUNC,
+    MAP_KEY,
+    MAP_PTR,
+    MAP_VALUE,
+    MAYBE_NULL,
+    MEM,
+    PACKET,
+    PACKET_META,
+    STACK,
+    TP_BUFFER,
 )  # fmt: skip
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import EACCES
@@ -131,7 +145,8 @@ def check_ptr_off(env: Env, reg: Reg, number: int, *, fixed_ok: bool = False) ->
         raise Refusal(f"dereference of modified {word} ptr R{number} off={reg.off} disallowed",
                       errno=EACCES)  # fmt: skip
     if reg.val.const != 0:
-        raise Refusal(f"variable {word} access var_off={shown(env, reg.val)} disallowed", errno=EACCES)
+        text = f"variable {word} access var_off={shown(env, reg.val)} disallowed"
+        raise Refusal(text, errno=EACCES)
 
 
 def shown(env: Env, val: Scalar) -> str:

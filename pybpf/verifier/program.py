@@ -103,15 +103,16 @@ class Subprogram:
 class Checked:
     """A program whose structure holds, and what is looked up per slot.
 
-    ``subprogram_of``: index into ``subprograms`` by slot; ``subprogram_at``: by first slot. ``map_at``: by the first slot of a lddw
-    that names one. ``successors``: slots control may go to next (calls: the one after).
+    ``subprogram_of``: index into ``subprograms`` by slot; ``subprogram_at``: by first slot.
+    ``map_at``: by the first slot of a lddw that names one. ``successors``: slots control may go to next (calls: the one after).
     ``pruning``: slots where states are compared; ``forced``: where one must be kept;
     ``joins``: slots that are jumped to (of the history; kernel: jmp_point). ``live``: by slot, bits
-    of registers whose values may still be read. ``live_slots``: the same for the stack's slots.
+    of registers whose values may still be read; ``dead``: the others.
     """
 
     __slots__ = (
-        "forced", "iter_next", "joins", "live", "map_at", "maps_used", "order", "pruning", "slots",
+        "dead", "forced", "iter_next", "joins", "live", "map_at", "maps_used", "order", "pruning",
+        "slots",
         "subject", "subprogram_at", "subprogram_of", "subprograms", "successors",
     )  # fmt: skip
 
@@ -127,6 +128,7 @@ class Checked:
         self.forced: set[int] = set()
         self.joins: set[int] = set()
         self.live: list[int] = []
+        self.dead: list[tuple[int, ...]] = []
         self.maps_used: list[MapInfo] = []
         self.iter_next: set[int] = set()
         self.order: list[int] = []

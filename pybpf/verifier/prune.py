@@ -10,7 +10,7 @@ from pybpf.verifier import opcodes as op
 from pybpf.verifier.backtrack import SLOTS, mark_masks
 from pybpf.verifier.env import STATES_LIMIT, Env
 from pybpf.verifier.equal import EXACT, INEXACT, WITHIN, maybe_looping, states_equal
-from pybpf.verifier.kinds import NOT_INIT, SCALAR
+from pybpf.verifier.kinds import SCALAR
 from pybpf.verifier.reads import mark_read
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.state import UNINIT, UNKNOWN_REG, Slot, State
@@ -134,23 +134,24 @@ def _hit(env: Env, old: State, state: State) -> None:
 
 def _propagate_reads(old: State, state: State) -> None:
     for frame, mask in old.read.items():
-        while mask:
-            bit = mask & -mask
-            mask ^= bit
+        rest = mask
+        while rest:
+            bit = rest & -rest
+            rest ^= bit
             mark_read(state, frame, bit.bit_length() - 1)
 
 
 def _forget_dead(env: Env, state: State) -> None:
     """Clear the registers that nobody will read, which makes states alike."""
-    live = env.program.live
+    dead = env.program.dead
     frames = state.frames
-    last = len(frames) - 1
-    for index, frame in enumerate(frames):
-        mask = live[state.at if index == last else frames[index + 1].site]
-        regs = frame.regs
-        for number in range(10):
-            if not mask >> number & 1 and regs[number].kind != NOT_INIT:
-                regs[number] = UNINIT
+    regs = state.frame.regs
+    for number in dead[state.at]:
+        regs[number] = UNINIT
+    for index in range(len(frames) - 1):
+        regs = frames[index].regs
+        for number in dead[frames[index + 1].site]:
+            regs[number] = UNINIT
 
 
 def close_path(env: Env, state: State) -> None:
@@ -194,5 +195,3 @@ def _alike(was: object, reg: object) -> bool:
     assert isinstance(was, Reg)
     assert isinstance(reg, Reg)
     return was.val == reg.val and (was.id != 0) == (reg.id != 0)
-
-

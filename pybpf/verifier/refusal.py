@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Refusal(Exception):  # noqa: N818 - the kernel's verdict, not an error of ours
+class Refusal(Exception):
     """The kernel rejects the program; ``message`` is its own line of the log, without newline.
 
     ``insn`` is the slot where; None: the one that is being looked at. ``errno`` is what bpf(2)
@@ -17,7 +17,7 @@ class Refusal(Exception):  # noqa: N818 - the kernel's verdict, not an error of 
         self.errno = errno
 
 
-class Unmodelled(Exception):  # noqa: N818 - as above
+class Unmodelled(Exception):
     """The model cannot say what the kernel does here: the verdict is 'unknown'; ``reason`` why."""
 
     def __init__(self, reason: str) -> None:

@@ -13,8 +13,19 @@ from pybpf.verifier.access import check_access, check_region_access
 from pybpf.verifier.btfaccess import access_btf, access_trace_buffer
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import (
-    BASE, BTF_ID, BUF, CTX, MAP_KEY, MAP_VALUE, MAYBE_NULL, MEM, PACKET, PACKET_META, RDONLY,
-    SCALAR, STACK,
+    BASE,
+    BTF_ID,
+    BUF,
+    CTX,
+    MAP_KEY,
+    MAP_VALUE,
+    MAYBE_NULL,
+    MEM,
+    PACKET,
+    PACKET_META,
+    RDONLY,
+    SCALAR,
+    STACK,
 )  # fmt: skip
 from pybpf.verifier.packet import access_packet
 from pybpf.verifier.pointers import prohibit
@@ -83,9 +94,7 @@ def check_size_pair(
     if val.const is None:
         uninit = False
     if val.smin < 0:
-        raise prohibit(
-            number, "min value is negative, either use unsigned or 'var &= const'"
-        )
+        raise prohibit(number, "min value is negative, either use unsigned or 'var &= const'")
     if val.umin == 0:
         if env.rules.since(6, 8):
             if not zero_ok:
@@ -93,9 +102,7 @@ def check_size_pair(
         else:
             check_region(env, state, number - 1, 0, write=write, uninit=uninit, zero_ok=zero_ok)
     if val.umax >= MAX_SIZE:
-        raise prohibit(
-            number, "unbounded memory access, use 'var &= const' or 'if (var < const)'"
-        )
+        raise prohibit(number, "unbounded memory access, use 'var &= const' or 'if (var < const)'")
     where = check_region(
         env, state, number - 1, val.umax, write=write, uninit=uninit, zero_ok=zero_ok
     )

@@ -15,7 +15,7 @@ from pybpf.verifier.results import Range, result_range
 from pybpf.verifier.state import POINTER, Reg, State
 
 
-def check_references(env: Env, state: State, what: str) -> None:
+def check_references(state: State, what: str) -> None:
     """Raise Refusal where a reference is still held at ``what``: an exit, or "BPF_LD_[ABS|IND]"."""
     if not state.refs:
         return
@@ -43,8 +43,7 @@ def check_return(env: Env, state: State) -> None:
     if state.frame.subprog:
         if reg.kind != SCALAR:
             raise Refusal(
-                "At subprogram exit the register R0 is not a scalar value "
-                f"({env.words(reg.kind)})"
+                f"At subprogram exit the register R0 is not a scalar value ({env.words(reg.kind)})"
             )
         return
     allowed = allowed_range(env)
@@ -70,7 +69,9 @@ def check_range(env: Env, state: State, reg: Reg, allowed: Range, where: str) ->
             if bound != no
         ) or " unknown scalar value"  # fmt: skip
         raise Refusal(f"At {where} the register R0 has{found} should have been in [{low}, {high}]")
-    known = "has unknown scalar value" if val.mask == (1 << 64) - 1 else f"has value {shown(env, val)}"
+    known = f"has value {shown(env, val)}"
+    if val.mask == (1 << 64) - 1:
+        known = "has unknown scalar value"
     raise Refusal(
         f"At {where} the register R0 {known} should have been in ({low:#x}; {high - low:#x})"
     )

@@ -9,7 +9,16 @@ from __future__ import annotations
 from pybpf.verifier import dynslots
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import (
-    DYNPTR, DYNPTR_SLOT, INVALID, MISC, NOT_INIT, SCALAR, SPILL, STACK, TP_BUFFER, ZERO,
+    DYNPTR,
+    DYNPTR_SLOT,
+    INVALID,
+    MISC,
+    NOT_INIT,
+    SCALAR,
+    SPILL,
+    STACK,
+    TP_BUFFER,
+    ZERO,
 )  # fmt: skip
 from pybpf.verifier.pointers import MAX_VAR_OFF, shown
 from pybpf.verifier.program import Raw
@@ -17,12 +26,20 @@ from pybpf.verifier.reads import mark_read, mark_written
 from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.registers import EACCES, assign_id
 from pybpf.verifier.state import (
-    UNINIT, UNKNOWN_REG, ZERO_REG, Frame, Reg, Slot, State, known_reg,
+    UNINIT,
+    UNKNOWN_REG,
+    ZERO_REG,
+    Frame,
+    Reg,
+    Slot,
+    State,
+    known_reg,
 )  # fmt: skip
 
 STACK_SIZE = 512
 EMPTY = Slot(bytes(8))
 _UNSPILLABLE = frozenset({NOT_INIT, TP_BUFFER, DYNPTR})
+_DATA = frozenset({MISC, ZERO})
 _FULL = bytes([SPILL]) * 8
 
 
@@ -47,9 +64,7 @@ def check_bounds(
         high = low + size
     else:
         if val.smax >= MAX_VAR_OFF or val.smin <= -MAX_VAR_OFF:
-            raise Refusal(
-                f"invalid unbounded variable-offset{what} stack R{number}", errno=EACCES
-            )
+            raise Refusal(f"invalid unbounded variable-offset{what} stack R{number}", errno=EACCES)
         low, high = val.smin + off, val.smax + off + size
     frame = frame_of(state, reg)
     free = write or call or env.rules.allow_uninit_stack
@@ -70,9 +85,8 @@ def grow(env: Env, frame: Frame, depth: int) -> None:
     """Note that a frame uses so many bytes of stack."""
     if depth > frame.depth:
         frame.depth = (depth + 7) & -8
-        subprogram = env.program.subprograms[frame.subprog]
-        if depth > subprogram.depth:
-            subprogram.depth = depth
+    subprogram = env.program.subprograms[frame.subprog]
+    subprogram.depth = max(subprogram.depth, depth)
 
 
 def load(env: Env, state: State, reg: Reg, off: int, size: int, into: int | None) -> None:
@@ -86,9 +100,7 @@ def load(env: Env, state: State, reg: Reg, off: int, size: int, into: int | None
                 errno=EACCES,
             )
         read_range(env, state, _register_number(state, reg), reg, off, size, call=False)
-        _fill_bytes(
-            state, frame_of(state, reg), val.smin + off, val.smax + off + size, into
-        )
+        _fill_bytes(state, frame_of(state, reg), val.smin + off, val.smax + off + size, into)
         return
     _load_fixed(env, state, frame_of(state, reg), off + val.smin, size, into)
 
@@ -124,7 +136,7 @@ def _load_fixed(
     start = -off - 1
     for i in range(size):
         kind = kinds[(start - i) & 7]
-        if kind == MISC or kind == ZERO or (kind == INVALID and env.rules.allow_uninit_stack):
+        if kind in _DATA or (kind == INVALID and env.rules.allow_uninit_stack):
             continue
         raise Refusal(f"invalid read from stack off {off}+{i} size {size}", errno=EACCES)
     if into is not None:
@@ -245,7 +257,7 @@ def _misc(env: Env, kinds: bytes) -> bytes:
         return bytes([MISC]) * len(kinds)
     leaks = env.rules.allow_leaks and env.rules.since(6, 8)
     return bytes(
-        kind if kind == INVALID and leaks or (kind == ZERO and env.rules.since(6, 8)) else
+        kind if (kind == INVALID and leaks) or (kind == ZERO and env.rules.since(6, 8)) else
         INVALID if kind == INVALID and not env.rules.since(6, 3) else MISC
         for kind in kinds
     )  # fmt: skip
@@ -410,7 +422,8 @@ def _check_byte(
             errno=EACCES,
         )
     raise Refusal(
-        f"invalid{what} read from stack R{number} var_off {shown(env, reg.val)}+{at - low} size {size}",
+        f"invalid{what} read from stack R{number} var_off {shown(env, reg.val)}+{at - low} "
+        f"size {size}",
         errno=EACCES,
     )
 

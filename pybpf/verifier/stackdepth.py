@@ -46,9 +46,7 @@ def _descend(env: Env, sub: Subprogram, depth: int, frame: int, *, private: bool
     own = (least + unit - 1) // unit * unit
     if private and own >= _PRIVATE_FROM:
         if own > _STACK:
-            raise Refusal(
-                f"stack size of subprog {sub.index} is {own}. Too large", errno=EACCES
-            )
+            raise Refusal(f"stack size of subprog {sub.index} is {own}. Too large", errno=EACCES)
     else:
         depth += own
         if depth > _STACK:

@@ -34,8 +34,8 @@ class Reg:
     packet pointer are known to be there (-1: at or beyond the end: see branches). ``btf``: the type
     id that a BTF_ID points to, or the subprogram of a FUNC. ``extra``: what calls.py wants to
     remember with a register (a dynptr's or an iterator's kind and state), compared by ==.
-    ``root``: id of the object whose member this is (a dynptr's slice; 0 none). ``uid``: which of the
-    inner maps a MAP_PTR or MAP_VALUE is of (kernel: map_uid; 0 unknown or not an inner map).
+    ``root``: id of the object whose member this is (a dynptr's slice; 0 none). ``uid``: which of
+    the inner maps a MAP_PTR or MAP_VALUE is of (kernel: map_uid; 0 unknown or none of them).
     """
 
     __slots__ = (
@@ -92,7 +92,7 @@ class Reg:
         return (
             self.kind == other.kind
             and self.off == other.off
-            and self.val == other.val
+            and (self.val is other.val or self.val == other.val)
             and self.delta == other.delta
             and self.frame == other.frame
             and self.map is other.map
@@ -162,8 +162,8 @@ class Frame:
     """
 
     __slots__ = (
-        "callback", "callback_depth", "depth", "entry", "index", "is_async", "regs", "result", "site",
-        "stack", "subprog",
+        "callback", "callback_depth", "depth", "entry", "index", "is_async", "regs", "result",
+        "site",         "stack", "subprog",
     )  # fmt: skip
 
     def __init__(self, index: int, subprog: int, site: int) -> None:
@@ -201,7 +201,8 @@ class State:
 
     ``at``: the slot to be executed next. ``trail``: the instructions since ``parent`` as a linked
     list of (slot, note, rest), for backtracking; ``note`` says what a step did that cannot be seen
-    from the instruction (see backtrack); a step puts it into ``note``. ``parent``: the checkpoint that it went on from.
+    from the instruction (see backtrack); a step puts it into ``note``.
+    ``parent``: the checkpoint that it went on from.
     ``branches``: how many paths from here are not yet explored (of a checkpoint).
     ``lock``: what locks.py knows of the spin lock held (None: none is); ``rcu``, ``preempt``: how
     deep in such sections; ``irq``: id of the interrupt flags last saved. ``precise``: of a

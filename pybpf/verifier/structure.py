@@ -1,4 +1,4 @@
-"""A program's raw slots and a kernel's rules in; a ``Checked`` whose structure holds out, or Refusal.
+"""A program and a kernel's rules in; a ``Checked`` whose structure holds, or Refusal, out.
 
 What the kernel looks at before it follows any path, in its order: add_subprog_and_kfunc,
 check_subprogs, check_btf_info (check_abnormal_return), resolve_pseudo_ldimm64, check_cfg. Source:
