@@ -14,12 +14,13 @@ import os
 import sys
 from collections.abc import Iterator
 
-from bpf_probes import EXIT, SUBJECTS, Kernel, Subject, call, insn, mov
+from bpf_probes import EXIT, SUBJECTS, Kernel, Subject, call, mov
+from call_probes import arguments, complaint
 from record_profile import MAPS, may_call
 
 from pybpf.isa.abi import MapType
 from pybpf.isa.helpers import HELPERS
-from pybpf.verifier.protos import Arg, Proto, proto
+from pybpf.verifier.protos import Arg, proto
 
 # What sizes and flags alone do not make.
 UNASKED = frozenset(
@@ -69,26 +70,6 @@ def creations(kernel: Kernel) -> list[tuple[Case, int]]:
     return [(case, made(kernel, case)) for kind in kinds for case in cases(kind)]
 
 
-def _arguments(helper: Proto, descriptor: int) -> bytes:
-    """Encode arguments that a helper with a map takes, as far as numbers, stack and maps can be."""
-    code = insn(0xBF, 6, 1)
-    for place in range(8, 72, 8):
-        code += insn(0x7A, 10, off=-place)
-    for number, arg in enumerate(helper.args, start=1):
-        match arg.kind:
-            case Arg.CONST_MAP_PTR:
-                code += insn(0x18, number, 1, 0, descriptor) + insn(0)
-            case Arg.PTR_TO_CTX:
-                code += insn(0xBF, number, 6)
-            case Arg.CONST_SIZE | Arg.CONST_SIZE_OR_ZERO | Arg.CONST_ALLOC_SIZE_OR_ZERO:
-                code += mov(number, 8)
-            case Arg.ANYTHING | Arg.SCALAR:
-                code += mov(number, 0)
-            case _:
-                code += insn(0xBF, number, 10) + insn(0x07, number, imm=-64)
-    return code
-
-
 # Kinds of programs to ask beside those that are a program type alone.
 WITH_MAPS = frozenset({"sk_reuseport/select", "cgroup_skb/inet_ingress", "tracing/trace_iter"})
 
@@ -109,18 +90,12 @@ def refused(kernel: Kernel, subject: Subject) -> dict[int, dict[MapType, str]]:
             continue
         found[number] = {}
         for kind, fd in maps.items():
-            code = _arguments(helper, fd) + call(number) + mov(0, subject.result) + EXIT
+            code = arguments(helper, fd) + call(number) + mov(0, subject.result) + EXIT
             answer = kernel.load(subject, code)
             found[number][kind] = "" if answer.accepted else complaint(answer.log)
     for fd in maps.values():
         os.close(fd)
     return found
-
-
-def complaint(log: str) -> str:
-    """Return the last line of a log that is no statistics."""
-    lines = [line for line in log.splitlines() if line and not line.startswith("processed ")]
-    return lines[-1] if lines else "no log"
 
 
 def _maps(kernel: Kernel) -> dict[MapType, int]:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from pybpf.isa.helpers import HELPERS
 from pybpf.target.profile import NAMES, nearest, profile
 from pybpf.verifier.contexts import ContextAccess, context
 from pybpf.verifier.mapcompat import refuse_helper
 from pybpf.verifier.mapcreate import refuse_creation
+from pybpf.verifier.protos import Arg, CallFlag, proto
 from pybpf.verifier.results import refusal, result_range
 
 TOOLS = Path(__file__).parents[2] / "tools"
@@ -126,3 +128,66 @@ def test_creation_of_maps(tool, kernel):
     ]
 
     assert wrong == []
+
+
+@pytest.fixture(scope="module")
+def calls(tool, kernel, subjects):
+    """Return each kind of program with each helper that it may call, and the prototype."""
+    may_call = tool("record_profile").may_call
+    return [
+        (subject, proto(number, VERSION, subject.type))
+        for subject in subjects
+        for number in HELPERS.values()
+        if may_call(kernel, subject, number)
+    ]
+
+
+def test_first_arguments(tool, kernel, calls):
+    """The context is passed alone: the kernel asks for another, or for a second argument."""
+    probes = tool("call_probes")
+    wrong = []
+    for subject, helper in calls:
+        said = probes.with_context_alone(kernel, subject, helper.number)
+        if "might sleep" in said:
+            continue
+        kinds = [arg.kind for arg in helper.args]
+        if not kinds or kinds in ([Arg.PTR_TO_CTX], [Arg.ANYTHING]):
+            fits = not said.startswith("R1 ") and "!read_ok" not in said
+        elif kinds[0] in {Arg.PTR_TO_CTX, Arg.ANYTHING}:
+            fits = said == "R2 !read_ok"
+        else:
+            fits = said.startswith("R1 ")
+        if not fits:
+            wrong.append((subject.name, helper.name, said, kinds))
+
+    assert wrong == []
+
+
+def test_licences_and_sleep(tool, kernel, calls):
+    probes = tool("call_probes")
+    wrong = []
+    for subject, helper in calls:
+        said = probes.without_licence(kernel, subject, helper.number)
+        if ("GPL" in said) is not (CallFlag.GPL in helper.flags):
+            wrong.append((subject.name, helper.name, said))
+        said = probes.with_context_alone(kernel, subject, helper.number)
+        sleeps = CallFlag.SLEEP in helper.flags and not subject.flags
+        if ("might sleep" in said) is not sleeps:
+            wrong.append((subject.name, helper.name, said))
+
+    assert wrong == []
+
+
+def test_packets(tool, kernel, calls):
+    probes = tool("call_probes")
+    wrong, seen = [], set()
+    for subject, helper in calls:
+        if subject.type in probes.PACKETS and "/" not in subject.name:
+            keeps = probes.keeps_packet(kernel, subject, helper)
+            if keeps is not None:
+                seen.add(helper.name)
+                if keeps is (CallFlag.PACKET in helper.flags):
+                    wrong.append((subject.name, helper.name, keeps))
+
+    assert wrong == []
+    assert {"skb_pull_data", "xdp_adjust_head", "l3_csum_replace"} <= seen
