@@ -114,6 +114,17 @@ def layout(name: str, version: Version) -> Context:
     return Context(name, size, tuple(field for since, field in fields if since <= version))
 
 
+@cache
+def layout(name: str, version: Version) -> Context:
+    """Return a structure of contexts_table as it is in a kernel, with all of its loads, no stores.
+
+    Raises KeyError for a name that is not there.
+    """
+    sizes, fields = _tables()[0][name]
+    size = max((size for since, size in sizes if since <= version), default=sizes[0][1])
+    return Context(name, size, tuple(field for since, field in fields if since <= version))
+
+
 def _attach_name(attach_type: int) -> str:
     try:
         return AttachType(attach_type).name.lower().removeprefix("cgroup_")
@@ -123,21 +134,18 @@ def _attach_name(attach_type: int) -> str:
 
 @cache
 def _context(version: Version, program: str, attach: str, privileged: bool) -> Context | None:  # noqa: FBT001
-    layouts, views = _tables()
+    views = _tables()[1]
     view = views.get(f"{program}/{attach}") or views.get(program)
     if view is None:
         return None
     name, *words = view.split()
-    sizes, fields = layouts[name]
-    known = [field for since, field in fields if since <= version]
+    plain = layout(name, version)
+    fields = [*plain.fields]
+    if words[:1] == ["only"]:
+        return Context(name, plain.size, tuple(f for f in fields if f.name in words))
     for word in words:
-        if word == "only":
-            wanted = set(words[words.index("only") + 1 :])
-            known = [field for field in known if field.name in wanted]
-            break
-        known = list(_changed(known, word, version, privileged=privileged))
-    size = max((size for since, size in sizes if since <= version), default=sizes[0][1])
-    return Context(name, size, tuple(known))
+        fields = [*_changed(fields, word, version, privileged=privileged)]
+    return Context(name, plain.size, tuple(fields))
 
 
 _WORD = re.compile(r"(!?)([-+]?)(\w+)(?:\.\.(\w+))?(?::(\w))?(?:@(\d+)\.(\d+))?")

@@ -6,7 +6,7 @@ import pytest
 
 from pybpf.isa.abi import AttachType, ProgType
 from pybpf.target.profile import NAMES, profile
-from pybpf.verifier.contexts import ContextAccess, context
+from pybpf.verifier.contexts import ContextAccess, context, layout
 from pybpf.verifier.results import lsm_result_range, refusal, result_range
 
 PROFILES = [profile(name) for name in NAMES]
@@ -169,3 +169,12 @@ def test_the_kernels_words_for_a_result():
     assert refusal((6, 1), (0, 1), 1000, 1000) == (
         "At program exit the register R0 has value (0x3e8; 0x0) should have been in (0x0; 0x1)"
     )
+
+
+def test_layouts_are_all_that_can_be_loaded():
+    sock = layout("bpf_sock", (6, 12))
+
+    assert sock.access(24, 4, write=False).field.name == "src_ip4"
+    assert sock.access(24, 4, write=True) == "invalid bpf_context access off=24 size=4"
+    with pytest.raises(KeyError):
+        layout("nonsense", (6, 12))
