@@ -108,14 +108,6 @@ def context(
 
 @cache
 def layout(name: str, version: Version) -> Context:
-    """Return a structure of which every field may be loaded (``bpf_sock``)."""
-    sizes, fields = _tables()[0][name]
-    size = max((size for since, size in sizes if since <= version), default=sizes[0][1])
-    return Context(name, size, tuple(field for since, field in fields if since <= version))
-
-
-@cache
-def layout(name: str, version: Version) -> Context:
     """Return a structure of contexts_table as it is in a kernel, with all of its loads, no stores.
 
     Raises KeyError for a name that is not there.
