@@ -6,8 +6,11 @@ that falls through last, as the kernel does, so that the first fault found is th
 
 from __future__ import annotations
 
+from functools import cache
+
 from pybpf.verifier import opcodes as op
 from pybpf.verifier.program import Checked, Raw
+from pybpf.verifier.protos import CallFlag, proto
 from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.rules import Rules
 
@@ -52,7 +55,26 @@ def walk(program: Checked, rules: Rules) -> None:
         elif seen[target] == _OPEN and not rules.privileged:
             raise Refusal(f"back-edge from insn {at} to {target}", at)
     _check_reached(program, seen)
+    _spread_changes(program)
     program.pruning.add(0)
+
+
+@cache
+def _moves_packets(number: int) -> bool:
+    """Whether a helper makes pointers into packets invalid."""
+    known = proto(number, (99, 0))
+    return known is not None and CallFlag.PACKET in known.flags
+
+
+def _spread_changes(program: Checked) -> None:
+    """Let callers of what changes packets change them, too."""
+    changed = program.changes_packet
+    before = -1
+    while before != len(changed):
+        before = len(changed)
+        for sub in program.subprograms:
+            if any(callee in changed for _, callee in sub.calls):
+                changed.add(sub.index)
 
 
 def _check_reached(program: Checked, seen: list[int]) -> None:
@@ -102,6 +124,8 @@ def _called(program: Checked, at: int, slot: Raw) -> list[int]:
     program.pruning.add(at + 1)
     program.joins.add(at + 1)
     if slot.src == 0:
+        if _moves_packets(slot.imm):
+            program.changes_packet.add(program.subprogram_of[at])
         if slot.imm in _CALL_BACK_LATER:
             program.pruning.add(at)
         if slot.imm in _CALL_BACK_NOW:

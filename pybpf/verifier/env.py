@@ -44,8 +44,9 @@ class Env:
 
     ``pending``: states to be explored later, last in first out. ``explored``: checkpoints by slot.
     ``pointer_kinds``: by slot, what loads and stores were first used with. ``touched``: see
-    backtrack; ``context``: see context. ``facts``: what calls.py keeps by slot (the maps that a
-    call was given, …). ``async_callbacks``: states in which timers' functions begin.
+    backtrack; ``context``: see context. ``called``: global functions, by number. ``facts``: what
+    calls.py keeps by slot (the maps that a call was given, …). ``async_callbacks``: states in which
+    timers' functions begin.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Env:
         self.jumps_before = 0
         self.processed_before = 0
         self.test_states = bool(flags & 8)
+        self.called: set[int] = set()
         self.facts: dict[int, object] = {}
         self.pointer_kinds: dict[int, int] = {}
         self.touched: list[int] = []
@@ -84,6 +86,13 @@ class Env:
         """Return a number that no register or reference has yet."""
         self.last_id += 1
         return self.last_id
+
+    def restart(self) -> None:
+        """Forget the paths of what was verified, before another function is."""
+        self.pending.clear()
+        self.explored.clear()
+        self.jumps = self.jumps_before = 0
+        self.processed_before = self.processed
 
     def push(self, state: State, target: int, *, speculative: bool = False) -> State:
         """Put off a path: return a copy of ``state`` that will go on at slot ``target``.

@@ -51,7 +51,7 @@ def mark_nulls(env: Env, state: State, tested: Reg, *, is_null: bool) -> None:
     if held and held == ident and is_null:
         state.drop(held)
     del env
-    keeps = bool(held) or (tested.map is not None and bool(tested.map.btf_value))
+    keeps = bool(held) or (tested.map is not None and bool(tested.map.fields))
 
     def change(reg: Reg) -> Reg:
         if not reg.kind & MAYBE_NULL or reg.id != ident:

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from pybpf.corpus import CorpusMap, CorpusProgram
 from pybpf.dataclass import dataclass, field
+
+if TYPE_CHECKING:
+    from pybpf.verifier.progbtf import Function
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,12 +44,12 @@ STRICT_ALIGNMENT, ANY_ALIGNMENT, TEST_RND_HI32, TEST_STATE_FREQ, SLEEPABLE = 1, 
 XDP_HAS_FRAGS, XDP_DEV_BOUND_ONLY, TEST_REG_INVARIANTS = 32, 64, 128
 
 
-def map_info(spec: CorpusMap) -> MapInfo:
-    """Return a corpus's map as the verifier sees it."""
-    inner = map_info(spec.inner_map) if spec.inner_map else None
+def map_info(spec: CorpusMap, fields: Mapping[int, tuple[str, int]]) -> MapInfo:
+    """Return a corpus's map as the verifier sees it, its value's special members told."""
+    inner = map_info(spec.inner_map, {}) if spec.inner_map else None
     return MapInfo(
         spec.type, spec.key_size, spec.value_size, spec.max_entries, spec.map_flags, inner,
-        btf_value=spec.btf_value,
+        btf_value=spec.btf_value, fields=fields,
     )  # fmt: skip
 
 
@@ -104,16 +108,18 @@ class Checked:
     """A program whose structure holds, and what is looked up per slot.
 
     ``subprogram_of``: index into ``subprograms`` by slot; ``subprogram_at``: by first slot.
-    ``map_at``: by the first slot of a lddw that names one. ``successors``: slots control may go to next (calls: the one after).
-    ``pruning``: slots where states are compared; ``forced``: where one must be kept;
-    ``joins``: slots that are jumped to (of the history; kernel: jmp_point). ``live``: by slot, bits
-    of registers whose values may still be read; ``dead``: the others.
+    ``map_at``: by the first slot of a lddw that names one. ``successors``: slots control may go to
+    next (calls: the one after). ``pruning``: slots where states are compared; ``forced``: where one
+    must be kept; ``joins``: slots that are jumped to. ``live``: by slot, bits of registers whose
+    values may still be read; ``dead``: the other registers. ``order``: slots, last reached first.
+    ``functions``: by subprogram, what the program's types say. ``changes_packet``: subprograms
+    that call helpers which move packets. ``iter_next``: slots of calls that advance an iterator.
     """
 
     __slots__ = (
-        "dead", "forced", "iter_next", "joins", "live", "map_at", "maps_used", "order", "pruning",
-        "slots",
-        "subject", "subprogram_at", "subprogram_of", "subprograms", "successors",
+        "changes_packet", "dead", "forced", "functions", "iter_next", "joins", "live", "map_at",
+        "maps_used", "order", "pruning", "slots", "subject", "subprogram_at", "subprogram_of",
+        "subprograms", "successors",
     )  # fmt: skip
 
     def __init__(self, subject: CorpusProgram, slots: Sequence[Raw]) -> None:
@@ -130,5 +136,7 @@ class Checked:
         self.live: list[int] = []
         self.dead: list[tuple[int, ...]] = []
         self.maps_used: list[MapInfo] = []
+        self.changes_packet: set[int] = set()
+        self.functions: dict[int, Function] = {}
         self.iter_next: set[int] = set()
         self.order: list[int] = []

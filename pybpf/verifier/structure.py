@@ -11,6 +11,7 @@ from pybpf.corpus import CorpusProgram
 from pybpf.isa.abi import MapType
 from pybpf.verifier import opcodes as op
 from pybpf.verifier.cfg import walk
+from pybpf.verifier.progbtf import check_functions, read_types, special_fields
 from pybpf.verifier.program import Checked, MapInfo, Raw, Subprogram, map_info, slots_of
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.reserved import check_all
@@ -34,7 +35,8 @@ def check_structure(subject: CorpusProgram, rules: Rules) -> Checked:
     _link(program)
     _add_subprograms(program, rules)
     _check_subprograms(program)
-    if not subject.func_info:
+    program.functions = check_functions(program)
+    if not program.functions:
         _check_abnormal_return(program)
     if rules.checks_all_slots:
         check_all(program, rules)
@@ -106,7 +108,11 @@ def _check_abnormal_return(program: Checked) -> None:
 
 def _resolve_lddw(program: Checked, rules: Rules) -> None:
     slots = program.slots
-    maps = [map_info(spec) for spec in program.subject.maps]
+    types = read_types(program.subject.btf)
+    maps = [
+        map_info(spec, special_fields(types, spec.btf_value) if types and spec.btf_value else {})
+        for spec in program.subject.maps
+    ]
     fixed = {fixup.insn: maps[fixup.map] for fixup in program.subject.fixups}
     at = 0
     while at < len(slots):

@@ -49,8 +49,25 @@ def check_value(
     known = reg.map
     assert known is not None
     check_region_access(env, number, reg, off, size, known.value_size, zero_ok=zero_ok)
-    if known.btf_value:
-        raise Unmodelled("a map value with type information")
+    if known.fields:
+        _check_fields(known, reg, off, size)
+
+
+_WORDS = {
+    "spin_lock": "bpf_spin_lock", "res_spin_lock": "bpf_res_spin_lock", "timer": "bpf_timer",
+    "workqueue": "bpf_wq", "task_work": "bpf_task_work",
+}  # fmt: skip
+
+
+def _check_fields(known: MapInfo, reg: Reg, off: int, size: int) -> None:
+    """Raise Refusal where an access may touch a special member."""
+    low, high = off + reg.val.smin, off + reg.val.umax + size
+    for start, (kind, length) in known.fields.items():
+        if low < start + length and start < high:
+            word = _WORDS.get(kind)
+            if word is None:
+                raise Unmodelled(f"access to a {kind} in a map value")
+            raise Refusal(f"{word} cannot be accessed directly by load/store", errno=EACCES)
 
 
 def access_value(

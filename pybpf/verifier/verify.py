@@ -20,7 +20,7 @@ from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.report import Report
 from pybpf.verifier.rules import Rules
 from pybpf.verifier.stackdepth import check_stack_depth
-from pybpf.verifier.state import Frame, Reg, State
+from pybpf.verifier.state import UNKNOWN_REG, Frame, Reg, State
 from pybpf.verifier.structure import check_structure
 
 _TYPED = frozenset({ProgType.TRACING, ProgType.LSM, ProgType.STRUCT_OPS, ProgType.EXT})
@@ -42,7 +42,7 @@ def verify(
         checked = check_structure(program, rules)
         find_live(checked)
         env = Env(checked, rules, limits, log)
-        explore(env, first_state(env))
+        _explore_all(env)
         check_stack_depth(env)
     except Refusal as refusal:
         at = refusal.insn if refusal.insn is not None or env is None else env.at
@@ -86,6 +86,46 @@ def refuse_load(program: CorpusProgram, rules: Rules) -> None:
             "Only fentry/fexit/fmod_ret, lsm, iter, uprobe, and struct_ops programs can be "
             "sleepable"
         )
+
+
+def _explore_all(env: Env) -> None:
+    """Follow the main program and the global functions, in the kernel's order.
+
+    Since Linux 6.8 the main program comes first, and functions that nobody calls never.
+    """
+    functions = env.program.functions
+    todo = [number for number, function in functions.items() if number and function.is_global]
+    lazy = env.rules.since(6, 8)
+    if lazy:
+        explore(env, first_state(env))
+    done: set[int] = set()
+    while True:
+        ready = [n for n in todo if n not in done and (n in env.called or not lazy)]
+        if not ready:
+            break
+        done.add(ready[0])
+        env.restart()
+        explore(env, _function_state(env, ready[0]))
+    if not lazy:
+        env.restart()
+        explore(env, first_state(env))
+
+
+def _function_state(env: Env, number: int) -> State:
+    frame = Frame(0, number, -1)
+    frame.regs[10] = Reg(STACK)
+    function = env.program.functions[number]
+    if not function.returns_scalar:
+        raise Refusal(
+            f"Global function {function.name}() doesn't return scalar. Only those are supported."
+        )
+    for arg, kind in enumerate(function.args, start=1):
+        if kind != "scalar":
+            raise Unmodelled(f"a global function's argument of kind {kind}")
+        frame.regs[arg] = UNKNOWN_REG
+    state = State(frame)
+    state.at = env.program.subprograms[number].start
+    return state
 
 
 def first_state(env: Env) -> State:
