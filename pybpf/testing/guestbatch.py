@@ -17,6 +17,7 @@ import argparse
 import errno
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -32,11 +33,14 @@ from pybpf.kernel.maps import Map
 from pybpf.kernel.programs import Prog
 from pybpf.kernel.rejection import rejected_slot, verifier_reason
 
-_LOG_SIZE = 1 << 19
+_LOG_SIZE = 1 << 20
+# Instructions that the log may go through: some 100 bytes each.
+_TOLD = 4000
 # Of a log, this much of the end holds all that is looked for.
 _TAIL = 1 << 13
 _PROCESSED = re.compile(r"^processed (\d+) insns", re.MULTILINE)
-_RETRIES = 5
+_SECONDS = 6.0
+TOO_LONG = f"the verifier took longer than {_SECONDS:.0f} s"
 _SHARED_MAPS = 256
 # These hold what user space cannot read back as entries.
 _UNREADABLE = frozenset(
@@ -63,6 +67,7 @@ class Kernel:
         self._log = bytearray(_LOG_SIZE)
         self._maps: dict[tuple[CorpusMap, int, bytes], Map] = {}
         self._btf: dict[bytes, Fd] = {}
+        signal.signal(signal.SIGALRM, lambda *_: None)
 
     def judge(self, program: CorpusProgram) -> Verdict:
         """Load a program, and give it up again."""
@@ -127,8 +132,10 @@ class Kernel:
 
         def attempt(level: int) -> int:
             self._log[0] = 0
-            for _ in range(_RETRIES):
-                fd = syscall.try_load(
+            # A signal makes a verifier give up with EAGAIN; some programs take it minutes.
+            signal.setitimer(signal.ITIMER_REAL, _SECONDS)
+            try:
+                return syscall.try_load(
                     code,
                     program.prog_type,
                     licence=program.licence,
@@ -139,19 +146,19 @@ class Kernel:
                     log=self._log,
                     log_level=level,
                 )
-                if fd != -errno.EAGAIN:
-                    break
-            return fd
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
 
-        fd = attempt(syscall.LOG_INSNS)
-        if fd == -errno.ENOSPC:  # a long way to the end, of which less is told
-            fd = attempt(syscall.LOG_STATS)
-        end = self._log.index(0)
-        log = self._log[max(0, end - _TAIL) : end].decode(errors="replace")
-        seen = _PROCESSED.search(log)
-        processed = int(seen[1]) if seen else 0
+        # The way to the fault is told only where it is short: it takes longer than the verification.
+        fd = attempt(syscall.LOG_STATS)
+        if fd < 0 and self._processed() < _TOLD:
+            fd = attempt(syscall.LOG_INSNS)
+        processed = self._processed()
         if fd >= 0:
             return Verdict(program.id, "accept", processed=processed), fd
+        if fd == -errno.EAGAIN:
+            return Verdict(program.id, "unknown", message=TOO_LONG, errno=errno.EAGAIN), fd
+        log = self._text()
         reason = verifier_reason(log)
         return (
             Verdict(
@@ -164,6 +171,15 @@ class Kernel:
             ),
             fd,
         )
+
+    def _text(self) -> str:
+        """Return the end of the log."""
+        end = self._log.index(0)
+        return self._log[max(0, end - _TAIL) : end].decode(errors="replace")
+
+    def _processed(self) -> int:
+        seen = _PROCESSED.search(self._text())
+        return int(seen[1]) if seen else 0
 
 
 def _map(spec: CorpusMap, btf: Fd | None) -> Map:

@@ -1,0 +1,71 @@
+"""Let guest kernels judge a corpus of random programs: its seed and size in; files of verdicts out.
+
+    python tools/judge_corpus.py --seed 1 --count 20000 --kernels 6.12 7.3 --to DIR
+
+writes the corpus `DIR/1-1-20000.jsonl.xz` (generation, seed, count) and for each kernel
+`DIR/1-1-20000.verdicts-6.12.jsonl`, one line for each program. What is there already is kept, so an
+interrupted run goes on where it stopped. `--corpus FILE` judges programs from elsewhere instead.
+"""
+
+import argparse
+import lzma
+import sys
+import time
+from itertools import islice
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from pybpf import corpus
+from pybpf.testing.oracles import kernel_verdict
+from pybpf.testing.programs import GENERATION, programs
+
+_CHUNK = 5000
+
+
+def make(seed: int, count: int, folder: Path) -> Path:
+    """Write the programs of a corpus, unless they are there; return the file."""
+    path = folder / f"{GENERATION}-{seed}-{count}.jsonl.xz"
+    if not path.exists():
+        fresh = path.with_suffix(".new")
+        with lzma.open(fresh, "wt", preset=1) as file:
+            for program in programs(seed, count):
+                file.write(corpus.format_program(program) + "\n")
+        fresh.rename(path)
+    return path
+
+
+def judge(path: Path, kernel: str) -> None:
+    """Append what a kernel says of the programs that it has not judged yet."""
+    out = path.with_name(f"{path.name.partition('.')[0]}.verdicts-{kernel}.jsonl")
+    done = len(out.read_text().splitlines()) if out.exists() else 0
+    rest = islice(corpus.read_file(str(path)), done, None)
+    with out.open("a") as file:
+        while chunk := list(islice(rest, _CHUNK)):
+            began = time.monotonic()
+            verdicts = kernel_verdict(chunk, kernel)
+            file.writelines(corpus.format_verdict(verdict) + "\n" for verdict in verdicts)
+            file.flush()
+            done += len(verdicts)
+            rate = len(verdicts) / (time.monotonic() - began)
+            accepted = sum(v.verdict == "accept" for v in verdicts) / len(verdicts)
+            print(f"{kernel}: {done} judged, {rate:.0f} a second, {accepted:.0%} accepted")
+
+
+def main() -> int:
+    """Run the command line; return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=20000)
+    parser.add_argument("--corpus", type=Path, help="a file of programs to judge instead")
+    parser.add_argument("--kernels", nargs="+", default=["6.12", "7.3"])
+    parser.add_argument("--to", type=Path, default=Path(), metavar="DIR")
+    options = parser.parse_args()
+    path = options.corpus or make(options.seed, options.count, options.to)
+    for kernel in options.kernels:
+        judge(path, kernel)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
