@@ -38,7 +38,7 @@ class Precision:
     disjoint_bits: bool = False  # 6.18: == and != are decided by known bits
     negation: bool = False  # 6.18: neg is tracked
     same_register: bool = False  # 6.19: a register compared with itself
-    signed_shift: bool = False  # 6.19: << 32 keeps the signed bounds of the low half
+    signed_shift: bool = False  # 6.19, 6.1.y: << 32 keeps the signed bounds of the low half
     fork_masks: bool = False  # 6.19: [-1, 0] is split in two states before and, or with a constant
     division: bool = False  # 7.0: division and modulo by a constant
     single_member: bool = False  # 7.0: one value in both the range and the known bits is the value
@@ -73,6 +73,8 @@ _BY_RELEASE: tuple[tuple[tuple[int, int], dict[str, Any]], ...] = (
 
 # What the stable releases of a long-term kernel got from later ones.
 _BACKPORTED: dict[tuple[int, int], dict[str, Any]] = {
+    (6, 1): {"signed_shift": True},
+    (6, 6): {"signed_shift": True},
     (6, 12): {
         "crossing": True,
         "crossing32": True,

@@ -114,7 +114,8 @@ class Ranges(Conditions):
     def _unsigned(self, low: int, high: int, full: int) -> tuple[int, int]:
         """Return bounds modulo the width, or none if only some of the results wrap around."""
         if low >= 0 and high <= full:
-            return low, high
+            # On a branch that cannot be taken, the upper bound may be the lower one.
+            return low, high & full
         if self.precision.overflow and (high < 0 or low > full):
             return low & full, high & full
         return 0, full
