@@ -4,9 +4,10 @@
     python tools/guest.py run 6.12 -- python tools/record_profile.py --memory 6.12 > ...
 
 Every question is a program of a few instructions that is never attached and never run, or an empty
-map; `--unprivileged` also asks as another user, after `kernel.unprivileged_bpf_disabled` has been
-set to 0 (do that in a guest), and `--memory` reads the kernel's registered kernel functions from
-/proc/kcore. What is not asked, or cannot be, is taken from another profile, and noted.
+map. What users without rights may do is asked as such a user, where the machine lets them load
+programs (`sysctl kernel.unprivileged_bpf_disabled=0`, in a guest). `--loud` also asks for the
+helpers that make the kernel log a warning, `--memory` reads the registered kernel functions from
+/proc/kcore. Features that no probe can see are those of the release (pybpf/target/behaviour.py).
 """
 
 from __future__ import annotations
@@ -204,12 +205,7 @@ def instructions(kernel: Kernel) -> set[str]:
     return found
 
 
-def said(kernel: Kernel, subject: Subject, code: bytes, text: str) -> bool:
-    """Whether the verifier's log of a program has a text."""
-    return text in kernel.load(subject, code).log
-
-
-def unprivileged(loud: bool) -> dict[str, str]:  # noqa: FBT001
+def unprivileged(*, loud: bool) -> dict[str, str]:
     """Ask as another user what its programs may call; empty where it may load none.
 
     In a child, since rights that are given up do not come back.
@@ -268,7 +264,7 @@ def record(name: str, *, loud: bool, memory: bool) -> dict[str, Any]:
         "limits": {},
         "map_types": ranges(maps),
         "program_types": types,
-        "unprivileged": unprivileged(loud),
+        "unprivileged": unprivileged(loud=loud),
         "kfuncs": kfuncs,
     }
 

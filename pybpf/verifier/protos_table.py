@@ -22,9 +22,10 @@ GROUPS: Mapping[str, str] = {
     "current": (
         "cgroup_sock cgroup_sock_addr cgroup_device cgroup_sysctl cgroup_sockopt sk_msg sock_ops"
     ),
-    "raw": "raw_tracepoint raw_tracepoint_writable tracing",
+    "raw": "raw_tracepoint raw_tracepoint_writable tracing syscall",
     "by_ctx": "cgroup_sock_addr sock_ops cgroup_sock",
-    "by_sock": "tracing lsm sk_reuseport",
+    "by_sock": "tracing lsm sk_reuseport syscall",
+    "typed": "tracing syscall",
     "raw_cpu": "sk_reuseport socket_filter",
 }
 
@@ -160,11 +161,11 @@ strtoul                        mem|rdonly size any mem<8>|aligned -> int
 strtoul@6.1                    mem|rdonly size any mem<8>|aligned|uninit|write -> int
 sk_storage_get                 map sk value|null any -> value|null
 sk_storage_get [cgroup_sock]   map ctx value|null any -> value|null
-sk_storage_get [tracing]       map btf<sock_common> value|null any -> value|null !limited
-sk_storage_get@6.6 [tracing]   map btf<sock_common>|null value|null any -> value|null !limited
+sk_storage_get [typed]       map btf<sock_common> value|null any -> value|null !limited
+sk_storage_get@6.6 [typed]   map btf<sock_common>|null value|null any -> value|null !limited
 sk_storage_delete              map sk -> int
-sk_storage_delete [tracing]    map btf<sock_common> -> int !limited
-sk_storage_delete@6.6 [tracing] map btf<sock_common>|null -> int !limited
+sk_storage_delete [typed]    map btf<sock_common> -> int !limited
+sk_storage_delete@6.6 [typed] map btf<sock_common>|null -> int !limited
 send_signal                    any -> int
 tcp_gen_syncookie              sk mem|rdonly size mem|rdonly size -> int !gpl !pkt
 skb_output                     btf<sk_buff> map any mem|rdonly size0 -> int !gpl
@@ -253,6 +254,8 @@ kallsyms_lookup_name@7.3       mem|rdonly size0 any mem<8>|aligned|uninit|write 
 find_vma                       btf<task_struct> any func stack|null any -> int
 loop                           any func stack|null any -> int
 loop@6.12                      scalar func stack|null any -> int
+loop@6.18                      any func stack|null any -> int
+loop@7.3                       scalar func stack|null any -> int
 strncmp                        mem size const_str -> int
 strncmp@6.12                   mem|rdonly size const_str -> int
 get_func_arg                   ctx any mem<8>|aligned|uninit|write -> int
@@ -261,7 +264,7 @@ get_func_arg_cnt               ctx -> int
 get_retval                     -> int
 set_retval                     any -> int
 xdp_get_buff_len               ctx -> int
-xdp_get_buff_len [tracing]     btf<xdp_buff> -> int
+xdp_get_buff_len [typed]     btf<xdp_buff> -> int
 xdp_load_bytes                 ctx any mem|uninit|write size -> int
 xdp_store_bytes                ctx any mem|rdonly size -> int
 copy_from_user_task            mem|uninit|write size0 any btf<task_struct> any -> int !gpl !sleep
