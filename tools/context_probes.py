@@ -29,13 +29,31 @@ SPARSE: Mapping[ProgType, tuple[range, ...]] = {
     ProgType.TRACEPOINT: (range(-EDGE, 64), range(2040, 2056), range(8176, 8208)),
     ProgType.SYSCALL: (range(-EDGE, 24), range(32752, 32768)),
 }
+# Where to stop, well behind the end of the structure; elsewhere at _END.
+_END = 256
+ENDS: Mapping[ProgType, int] = {
+    ProgType.XDP: 48,
+    ProgType.CGROUP_DEVICE: 32,
+    ProgType.CGROUP_SYSCTL: 32,
+    ProgType.CGROUP_SOCKOPT: 64,
+    ProgType.CGROUP_SOCK: 104,
+    ProgType.CGROUP_SOCK_ADDR: 96,
+    ProgType.NETFILTER: 40,
+    ProgType.SK_MSG: 112,
+    ProgType.SK_LOOKUP: 96,
+    ProgType.SK_REUSEPORT: 80,
+    ProgType.LIRC_MODE2: 32,
+    ProgType.RAW_TRACEPOINT: 128,
+    ProgType.RAW_TRACEPOINT_WRITABLE: 128,
+}
 # What differs from the plain kind neither in its context nor in its results.
 SAME = re.compile(r"kprobe/|sched_cls/|sk_skb/|xdp/xdp_cpumap|.*/sleepable|tracing/trace_fexit")
 
 
 def places(subject: Subject) -> Iterable[int]:
     """Return the offsets to look at."""
-    for part in SPARSE.get(subject.type, (range(-EDGE, 256),)):
+    plain = range(-EDGE, ENDS.get(subject.type, _END))
+    for part in SPARSE.get(subject.type, (plain,)):
         yield from part
 
 
