@@ -4,7 +4,7 @@
 
 For each kind of program: the offsets at which one load, and one store, of each size is accepted,
 as ranges; and what the verifier takes a loaded value for, where that is no number.
-tests/guest/test_contexts.py compares that with pybpf.verifier.contexts.
+tests/guest/test_verifier_tables.py compares that with pybpf.verifier.contexts.
 """
 
 from __future__ import annotations

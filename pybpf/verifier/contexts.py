@@ -72,7 +72,7 @@ class Context:
 def _allows(mode: str, field: Field, offset: int, size: int) -> bool:
     """Whether a field may be accessed so; see contexts_table for the letters."""
     inner = offset - field.offset
-    if offset % size or inner + size > field.size:
+    if (offset % size and mode != "u") or inner + size > field.size:
         return False
     match mode:
         case "=":
@@ -162,6 +162,8 @@ def _changed(
             store = mode or {"n": "=", "s": "=", "w": "v"}.get(field.load, field.load)
             allowed = privileged or not mark
             yield _with(field, load=field.load, store=store if allowed else "")
+        elif mode:
+            yield _with(field, load=mode, store=mode if field.store else "")
         elif sign == "-" or not privileged:
             yield _with(field, load="", store="")
         else:

@@ -4,19 +4,19 @@ LAYOUTS: a structure's name and size in bytes (``size@release`` where it grew), 
 offset, name (``@release`` where it is younger), size or ``size/unit`` of an array, how it is
 loaded, and what the verifier takes the value for, where that is no number. How it is loaded: ``=``
 as a whole unit; ``n`` also in aligned parts; ``s`` also in parts, from its start on; ``a`` in any
-aligned size; ``w`` in parts, and two units at once where that is aligned to 8; ``d``, ``e``
-and ``b`` are ports, protocols and buffers, see contexts.py. The kernel does not look whether an offset into the record of
-a tracepoint is negative.
+aligned size; ``u`` in any size at all; ``w`` in parts, and two units at once where that is aligned
+to 8; ``d``, ``e`` and ``b`` are ports, protocols and buffers, see contexts.py. The kernel does not
+look whether an offset into the record of a tracepoint is negative.
 
 VIEWS: program types (``type/attach`` for attach types), a layout, then what is different for
 them: ``-field`` cannot be loaded, ``only field …`` are all that can; ``+field`` can be stored, as
-it is loaded but without parts (``+field:n`` with parts); ``!field`` and ``!+field`` only by
-privileged users. ``a..b`` are all fields from one to another; ``@release`` behind a word says
-since when it holds.
+it is loaded but without parts (``+field:n`` with parts); ``field:u`` is accessed in that way;
+``!field`` and ``!+field`` only by privileged users. ``a..b`` are all fields from one to another;
+``@release`` behind a word says since when it holds.
 
 Source: the is_valid_access functions in net/core/filter.c, net/core/sock_reuseport.c,
 kernel/trace/bpf_trace.c and kernel/bpf/cgroup.c, and the conversions below them, which refuse
-padding; tests/guest/test_contexts.py holds all of it to kernels.
+padding; tests/guest/test_verifier_tables.py holds all of it to kernels.
 """
 
 from __future__ import annotations
@@ -245,6 +245,6 @@ tracepoint: tracepoint
 raw_tracepoint: bpf_raw_tracepoint_args
 raw_tracepoint_writable: writable_args
 netfilter: bpf_nf_ctx
-syscall: syscall +arguments:a
+syscall: syscall +arguments:a arguments:u@7.1
 lirc_mode2: lirc
 """

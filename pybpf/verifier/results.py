@@ -1,6 +1,6 @@
 """What programs may return: a kernel, a program's and an attach type in; a range or None out.
 
-Source: check_return_code in kernel/bpf/verifier.c; tests/guest/test_contexts.py holds the plain
+Source: check_return_code in kernel/bpf/verifier.c; tests/guest/test_verifier_tables.py holds the plain
 types to kernels. What subprograms and callbacks may return is not among it.
 """
 
