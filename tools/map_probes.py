@@ -3,8 +3,8 @@
     python tools/guest.py run 6.12 -- python tools/map_probes.py
 
 A grid of sizes and flags for each map type, around those that work, with the errno of each; and for
-each helper that takes a map, which map types it is refused. tests/guest/test_verifier_tables.py compares
-both with pybpf.verifier. In a guest, since maps of many sizes are made.
+each helper that takes a map, which map types it is refused. tests/guest/test_verifier_tables.py
+compares both with pybpf.verifier. In a guest, since maps of many sizes are made.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Which maps go with which helpers and programs: types in, the kernel's refusal or None out.
 
 Source: check_map_func_compatibility, check_map_prog_compatibility and map_check_btf in
-kernel/bpf/verifier.c and syscall.c. tests/guest/test_verifier_tables.py holds the first to a kernel.
+kernel/bpf/verifier.c and syscall.c. tests/guest/test_verifier_tables.py
+holds the first to a kernel.
 """
 
 from __future__ import annotations

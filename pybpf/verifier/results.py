@@ -1,7 +1,7 @@
 """What programs may return: a kernel, a program's and an attach type in; a range or None out.
 
-Source: check_return_code in kernel/bpf/verifier.c; tests/guest/test_verifier_tables.py holds the plain
-types to kernels. What subprograms and callbacks may return is not among it.
+Source: check_return_code in kernel/bpf/verifier.c; tests/guest/test_verifier_tables.py holds the
+plain types to kernels. What subprograms and callbacks may return is not among it.
 """
 
 from __future__ import annotations
