@@ -31,6 +31,7 @@ from bpf_probes import (
     insn,
     mov,
 )
+from limit_probes import limits
 
 from pybpf.isa.abi import AttachType, MapType, ProgType
 from pybpf.isa.helpers import HELPER_NAMES, HELPERS
@@ -261,7 +262,7 @@ def record(name: str, *, loud: bool, memory: bool) -> dict[str, Any]:
         "notes": notes,
         "instructions": " ".join(sorted(asked | documented & unasked)),
         "features": " ".join(sorted(behaviour.known(behaviour.FEATURES, (version[0], version[1])))),
-        "limits": {},
+        "limits": limits(kernel),
         "map_types": ranges(maps),
         "program_types": types,
         "unprivileged": unprivileged(loud=loud),

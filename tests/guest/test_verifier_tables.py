@@ -60,6 +60,9 @@ def test_helpers_and_types_are_those_of_the_profile(tool, kernel):
     assert wrong == {}
     assert {kind.value for kind in known.map_types} == record.map_types(kernel)
     assert record.instructions(kernel) <= known.instructions
+    assert {name: getattr(known.limits, name) for name in record.limits(kernel)} == (
+        record.limits(kernel)
+    )
 
 
 @pytest.mark.timeout(1200)
