@@ -20,6 +20,7 @@ _COMMANDS = {
     "compile": "compile a ply script and print what a stage of the compiler made of it",
     "asm": "assemble eBPF text to bytes",
     "dis": "disassemble eBPF bytes",
+    "exec": "run eBPF programs in the VM, one or many",
     "events": "check, make, trace and remove the kernel's dynamic events",
     "list": "list the places that probes can be put on",
     "doctor": "check what this kernel and user can do, by doing it",

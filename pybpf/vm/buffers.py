@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from errno import E2BIG, EEXIST, EFAULT, ENOENT, ENOSPC
 
 from pybpf.script import MapSpec
@@ -85,6 +85,16 @@ class RingBuffer:
             if not record.discarded:
                 records.append(bytes(record.region.data))
         return records
+
+
+def finish_record(maps: Iterable[object], address: int, *, discard: bool) -> None:
+    """Submit or discard a reservation of one of the maps; raises Trap where there is none."""
+    for found in maps:
+        if isinstance(found, RingBuffer) and any(r.address == address for r in found.reserved()):
+            found.finish(address, discard=discard)
+            return
+    verb = "discard" if discard else "submit"
+    raise Trap(f"cannot {verb} {address:#x}: no reservation begins there")
 
 
 class PerfEventArray:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heapify, heapreplace
 from itertools import chain
 
+from pybpf.errors import PybpfError
 from pybpf.events.decode import Decoder
 from pybpf.rows import ExitRow, Row
 from pybpf.script import CompiledScript, KernelFunction, MapRole, ProbeSpec, Provider
@@ -42,9 +43,11 @@ def run_events(
     of its period after the first event's time, up to the last event's.
 
     Raises SourceError for an event that does not fit the target, TargetError for a tracepoint that
-    it lacks, VmFault for a program that does what no program must, and EventError for records that
-    do not fit the script.
+    it lacks, VmFault for a program that does what no program must, EventError for records that do
+    not fit the script, and PybpfError for a script that traces the tasks of a cgroup.
     """
+    if any(spec.role is MapRole.CGROUP for spec in script.maps):
+        raise PybpfError("recorded events do not say which cgroup a task is in: leave --cgroup out")
     replay = _Replay(script, target, World() if world is None else world, budget, trace)
     stream = _with_intervals(script, events)
     first = next(stream, None)

@@ -12,7 +12,8 @@ from types import MappingProxyType
 
 from pybpf.isa.insn import R3, R6
 from pybpf.vm import reading
-from pybpf.vm.buffers import PerfEventArray, RingBuffer, StackTraces
+from pybpf.vm.buffers import PerfEventArray, RingBuffer, StackTraces, finish_record
+from pybpf.vm.collections import LpmTrie, Targets
 from pybpf.vm.machine import MAX_LOOPS, Helper, Machine
 from pybpf.vm.maps import ArrayMap, HashMap, Map, MapOfMaps
 from pybpf.vm.memory import Trap
@@ -39,6 +40,13 @@ def _keyed(vm: Machine, address: int) -> HashMap | ArrayMap:
     raise _wrong_map(found)
 
 
+def _changing(vm: Machine, address: int) -> HashMap | ArrayMap | LpmTrie | Targets:
+    found = vm.map_at(address)
+    if isinstance(found, HashMap | ArrayMap | LpmTrie | Targets):
+        return found
+    raise _wrong_map(found)
+
+
 def _wrong_map(found: Map) -> Trap:
     return Trap(
         f"map {found.spec.name} is of type {found.spec.type.name}, which this helper does not take"
@@ -48,7 +56,7 @@ def _wrong_map(found: Map) -> Trap:
 def map_lookup_elem(vm: Machine, table: int, key: int) -> int:
     """Return the address of the value, or 0."""
     found = vm.map_at(table)
-    if not isinstance(found, HashMap | ArrayMap | MapOfMaps):
+    if not isinstance(found, HashMap | ArrayMap | MapOfMaps | LpmTrie | Targets):
         raise _wrong_map(found)
     return found.lookup(vm.memory.read(key, found.spec.key_size), vm.world.cpu)
 
@@ -63,7 +71,7 @@ def map_lookup_percpu_elem(vm: Machine, table: int, key: int, cpu: int) -> int:
 
 def map_update_elem(vm: Machine, table: int, key: int, value: int, flags: int) -> int:
     """Set the value of the current CPU."""
-    found = _keyed(vm, table)
+    found = _changing(vm, table)
     return found.update(
         vm.memory.read(key, found.spec.key_size),
         vm.memory.read(value, found.spec.value_size),
@@ -74,7 +82,7 @@ def map_update_elem(vm: Machine, table: int, key: int, value: int, flags: int) -
 
 def map_delete_elem(vm: Machine, table: int, key: int) -> int:
     """Remove an element."""
-    found = _keyed(vm, table)
+    found = _changing(vm, table)
     return found.delete(vm.memory.read(key, found.spec.key_size))
 
 
@@ -210,12 +218,8 @@ def ringbuf_reserve(vm: Machine, table: int, size: int, flags: int) -> int:
 
 
 def _finish(vm: Machine, address: int, *, discard: bool) -> int:
-    for found in vm.maps.values():
-        if isinstance(found, RingBuffer) and any(r.address == address for r in found.reserved()):
-            found.finish(address, discard=discard)
-            return 0
-    verb = "discard" if discard else "submit"
-    raise Trap(f"cannot {verb} {address:#x}: no reservation begins there")
+    finish_record(vm.maps.values(), address, discard=discard)
+    return 0
 
 
 def ringbuf_submit(vm: Machine, address: int, _flags: int) -> int:

@@ -33,11 +33,25 @@ def interpret(
     """
     if not isinstance(program, Program):
         program = Program.from_bytes(program, byteorder)
+    data = memory if isinstance(memory, bytearray) else bytearray(memory)
     machine = Machine(
         world=world, byteorder=byteorder, helpers=helpers, budget=budget, trace=trace, fast=fast
     )
+    return run_on_memory(program, data, machine=machine)
+
+
+def run_on_memory(
+    program: Program,
+    memory: bytearray,
+    *,
+    machine: Machine | None = None,
+    fast: bool = False,
+    budget: int = BUDGET,
+) -> int:
+    """Run a program on memory, as ``interpret`` does, on a machine."""
+    machine = Machine(fast=fast, budget=budget) if machine is None else machine
     if not memory:
         return machine.run(program, 0, 0)
-    data = memory if isinstance(memory, bytearray) else bytearray(memory)
-    machine.packet = data
-    return machine.run(program, machine.memory.add(data, "memory").address, len(data))
+    machine.packet = memory
+    region = machine.memory.add(memory, "memory")
+    return machine.run(program, region.address, len(memory))

@@ -24,10 +24,14 @@ from pybpf.vm.maps import Map, ProgArray
 from pybpf.vm.memory import AddressSpace, Region, Trap, stale
 from pybpf.vm.registers import UNSET, Unset
 from pybpf.vm.steps import DONE, SWITCH, Step, build_steps
+from pybpf.vm.timers import Timers, key_of
 from pybpf.vm.world import World
 
 if TYPE_CHECKING:
     from pybpf.vm.fast.run import Compiled, Run
+    from pybpf.vm.net.redirect import Redirect
+    from pybpf.vm.net.skb import SkBuff
+    from pybpf.vm.net.xdp import XdpBuff
     from pybpf.vm.packet import Packet
 
 BUDGET = 1_000_000
@@ -95,7 +99,7 @@ class Machine:
         trace: Trace | None = None,
         fast: bool = False,
     ) -> None:
-        from pybpf.vm.helpers import EMULATED
+        from pybpf.vm.emulated.registry import EMULATED
 
         self.world = World() if world is None else world
         self.memory = AddressSpace(byteorder)
@@ -105,6 +109,9 @@ class Machine:
         self.regs: list[int] = list(UNSET)
         self.ctx = 0
         self.packet: bytes | bytearray | Packet = b""
+        self.buff: SkBuff | XdpBuff | None = None
+        self.redirects: list[Redirect] = []
+        self.timers = Timers()
         self.max_loops = max_loops
         self._budget = budget
         self.left: repeat[None] = repeat(None, 0)
@@ -137,7 +144,26 @@ class Machine:
 
         Raises VmFault, and EncodingError for a program whose jumps lead nowhere.
         """
-        image = self._load(program)
+        return self._run(self._load(program), 0, arguments)
+
+    def run_timers(self) -> int:
+        """Call what timers call that have expired by the world's time; return how many did.
+
+        Raises VmFault.
+        """
+        count = 0
+        while timer := self.timers.expired(self.world.time):
+            found = self._functions.get(timer.function)
+            value = self.memory.find(timer.address)
+            assert found is not None
+            assert value is not None
+            key = self.memory.add(bytearray(key_of(timer.table, value)), "a map key")
+            self.memory.retire(key)
+            self._run(*found, (timer.table.handle.address, key.address, value.address))
+            count += 1
+        return count
+
+    def _run(self, image: Image, start: int, arguments: tuple[int, ...]) -> int:
         self.regs[:] = UNSET
         self.regs[R1 : R1 + len(arguments)] = [value & MASK64 for value in arguments]
         self.ctx = arguments[0] if arguments else 0
@@ -147,10 +173,10 @@ class Machine:
         compiled = self.compiled(image)
         try:
             self.enter(DONE)
-            if self._fast and compiled and compiled.arguments[0] <= len(arguments):
+            if self._fast and compiled and compiled.arguments[start] <= len(arguments):
                 values = tuple(self.regs[R1 : R1 + len(arguments)])
-                return self._fast.start(image, compiled.functions[0], values, self._budget)
-            self.execute(0)
+                return self._fast.start(image, compiled.functions[start], values, self._budget)
+            self.execute(start)
             return self.regs[R0]
         finally:
             self._clean_up()

@@ -33,7 +33,9 @@ class World:
     ``random`` gives the next 32-bit number. ``stack`` and ``user_stack`` are return addresses,
     innermost first. ``memory`` holds pieces of kernel and user memory by the address they begin
     at; nothing lies outside them. ``pid_namespace`` is the (device, inode) of the namespace that
-    pid and tid belong to. What programs print with bpf_trace_printk is appended to ``printed``.
+    pid and tid belong to. ``ifindex`` is the device that packets come from, ``release`` the kernel
+    whose helpers these are, where releases differ. What programs print with bpf_trace_printk is
+    appended to ``printed``.
     """
 
     cpu: int = 0
@@ -50,9 +52,20 @@ class World:
     random: Callable[[], int] = field(default_factory=_repeatable)
     stack: tuple[int, ...] = ()
     user_stack: tuple[int, ...] = ()
+    ifindex: int = 1
+    release: tuple[int, int] = (6, 12)
     memory: Mapping[int, bytes] = field(default_factory=dict)
     pid_namespace: tuple[int, int] = _PID_NAMESPACE
     printed: list[str] = field(default_factory=list)
+    signals: list[int] = field(default_factory=list)
+    arguments: tuple[int, ...] = ()
+    retval: int | None = None
+    function: int = 0
+    cookie: int = 0
+    registers: int = 0
+    ancestors: tuple[int, ...] = ()
+    symbols: Mapping[str, int] = field(default_factory=dict)
+    hook_result: int = 0
 
     def read(self, address: int, size: int) -> bytes | None:
         """Return ``size`` bytes of kernel or user memory, or None where some are missing.

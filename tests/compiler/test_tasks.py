@@ -99,5 +99,5 @@ def test_where_no_probe_is_about_a_task_no_cgroup_is_needed():
 
 def test_the_vm_has_no_cgroups():
     script = compile_script("kprobe:f { print(1); }", INITIAL, Options(cgroup="self"))
-    with pytest.raises(PybpfError, match="the VM does not emulate maps of type CGROUP_ARRAY"):
+    with pytest.raises(PybpfError, match="recorded events do not say which cgroup a task is in"):
         list(run_events(script, INITIAL, [IDS]))

@@ -142,8 +142,10 @@ def test_loops_that_count(step, test):
         ("r0 = 0; r1 = 9; L: if r1 == 0 goto E; r0 += r1; r1 -= 1; goto L; E: exit", 45),
         ("r0 = 0; r1 = 0; L: if r1 >= 9 goto E; r1 += 1; r0 += r1; goto L; E: exit", 45),
         (
-            "r0 = 0; r1 = 99; L: r0 += r1; if r0 > 300 goto E; r1 -= 1; if r1 != 0 goto L;"
-            + " exit; E: r0 = r1; exit",
+            (
+                "r0 = 0; r1 = 99; L: r0 += r1; if r0 > 300 goto E; r1 -= 1; if r1 != 0 goto L;"
+                " exit; E: r0 = r1; exit"
+            ),
             96,
         ),
         (
@@ -152,8 +154,10 @@ def test_loops_that_count(step, test):
         ),
         ("r0 = 1; call f; exit; f: r0 = 7; exit", 7),
         (
-            "r1 = 3; call f; exit; f: r0 = r1; if r1 == 0 goto E; r1 -= 1; call f; r0 += 5;"
-            + " E: exit",
+            (
+                "r1 = 3; call f; exit; f: r0 = r1; if r1 == 0 goto E; r1 -= 1; call f; r0 += 5;"
+                " E: exit"
+            ),
             15,
         ),
         ("r1 = 3; r0 = 2; call v; r0 = 4; exit; v: r1 += 1; exit", 4),
@@ -227,8 +231,8 @@ MAPS = """
         ("r0 = 0", 0, "14: r1 = *(u64 *)(r0 + 0): cannot load 8 bytes at 0x0: null pointer"),
         (
             "", 4,
-            "16: r0 = *(u64 *)(r2 + 4): cannot load 8 bytes at offset 4 of a value of map a:"
-            + " outside its 8 bytes",
+            ("16: r0 = *(u64 *)(r2 + 4): cannot load 8 bytes at offset 4 of a value of map a:"
+             " outside its 8 bytes"),
         ),
     ],
 )  # fmt: skip

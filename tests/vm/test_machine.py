@@ -198,9 +198,9 @@ RESERVE = "r1 = map:ring ll; r2 = 24; r3 = 0; call bpf_ringbuf_reserve"
         ),
         ("call 999; exit", "0: call 999", "there is no helper 999"),
         (
-            "call bpf_skb_store_bytes; exit",
-            "0: call bpf_skb_store_bytes",
-            "the VM does not emulate bpf_skb_store_bytes",
+            "call bpf_rc_repeat; exit",
+            "0: call bpf_rc_repeat",
+            "the VM does not emulate bpf_rc_repeat",
         ),
         (
             "call kernel-function#7; exit",

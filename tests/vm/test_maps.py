@@ -203,5 +203,5 @@ def test_a_prog_array_holds_programs():
 
 
 def test_a_map_type_that_is_not_emulated_is_refused():
-    with pytest.raises(PybpfError, match=r"map m: the VM does not emulate maps of type LPM_TRIE"):
-        Machine([spec(MapType.LPM_TRIE)])
+    with pytest.raises(PybpfError, match=r"map m: the VM does not emulate maps of type STRUCT_OPS"):
+        Machine([spec(MapType.STRUCT_OPS)])

@@ -1,0 +1,53 @@
+"""What arguments of helpers mean: integers in; signed ones, contexts and maps out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from pybpf.vm.memory import Trap
+from pybpf.vm.net.skb import SkBuff
+from pybpf.vm.net.xdp import XdpBuff
+
+if TYPE_CHECKING:
+    from pybpf.vm.machine import Machine
+    from pybpf.vm.maps import Map
+
+U32 = 0xFFFF_FFFF
+
+M = TypeVar("M")
+
+
+def signed32(value: int) -> int:
+    """Return the low half as two's complement."""
+    return ((value ^ (1 << 31)) & U32) - (1 << 31)
+
+
+def wrong_map(found: Map) -> Trap:
+    """Say that a helper has nothing to do with a map."""
+    return Trap(
+        f"map {found.spec.name} is of type {found.spec.type.name}, which this helper does not take"
+    )
+
+
+def map_of(vm: Machine, address: int, kind: type[M]) -> M:
+    """Return the map at an address, of a kind; raises Trap for another."""
+    found = vm.map_at(address)
+    if isinstance(found, kind):
+        return found
+    raise wrong_map(found)
+
+
+def skb_of(vm: Machine, ctx: int) -> SkBuff:
+    """Return the sk_buff that the context is; raises Trap."""
+    vm.check_context(ctx)
+    if isinstance(vm.buff, SkBuff):
+        return vm.buff
+    raise Trap("the context is no __sk_buff")
+
+
+def xdp_of(vm: Machine, ctx: int) -> XdpBuff:
+    """Return the xdp_buff that the context is; raises Trap."""
+    vm.check_context(ctx)
+    if isinstance(vm.buff, XdpBuff):
+        return vm.buff
+    raise Trap("the context is no xdp_md")

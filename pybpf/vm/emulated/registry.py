@@ -1,0 +1,38 @@
+"""All emulated helpers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from pybpf.vm import helpers
+from pybpf.vm.emulated import (
+    collections,
+    dynptrs,
+    headers,
+    redirects,
+    skb,
+    sockets,
+    strings,
+    tracing,
+    xdp,
+)
+
+if TYPE_CHECKING:
+    from pybpf.vm.machine import Helper
+
+EMULATED: Mapping[str, Helper] = MappingProxyType(
+    {
+        **helpers.EMULATED,
+        **collections.TABLE,
+        **dynptrs.TABLE,
+        **headers.TABLE,
+        **redirects.TABLE,
+        **skb.TABLE,
+        **sockets.TABLE,
+        **strings.TABLE,
+        **tracing.TABLE,
+        **xdp.TABLE,
+    }
+)
