@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+HINT = "  hint: `pybpf exec -h` shows the arguments"
 LOOP = """\
     r0 = 0
     r1 = 2
@@ -153,7 +154,7 @@ def test_coverage_marks_what_never_ran(execute):
          "'r10-8' does not say how many bytes\n  hint: such as r10-8:8"),
         ("r0 = 0; exit", ["--watch", "mem:9999"], "'mem:9999': 1 to 4096 bytes can be watched"),
         ("r0 = 0; exit", ["--budget", "-1"],
-         "argument --budget: invalid number value: '-1'\n  hint: `pybpf exec -h` shows the arguments"),
+         "argument --budget: invalid number value: '-1'\n" + HINT),
         ("r0 = 0; exit", ["--batch", "-"],
          "--batch goes with no FILE: a line holds all that a run takes"),
     ],
