@@ -216,8 +216,6 @@ def check_region_access(
     try:
         check_within(env, number, reg, low + off, size, limit, zero_ok=zero_ok)
     except Refusal as refusal:
-        if val.const is not None:
-            raise
         raise prohibit(number, "min value is outside of the allowed memory range") from refusal
     if val.umax >= MAX_VAR_OFF:
         raise prohibit(number, "unbounded memory access, make sure to bounds check any such access")

@@ -7,6 +7,7 @@ net/core/filter.c.
 
 from __future__ import annotations
 
+from pybpf.isa.abi import MapType
 from pybpf.verifier.contexts import layout
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import BASE, BUF, RDONLY, SOCK_COMMON, TCP_SOCK, XDP_SOCK
@@ -15,6 +16,28 @@ from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import EACCES
 from pybpf.verifier.state import UNKNOWN_REG, Reg, State
 
+_MAP_STRUCTS = {
+    MapType[kind]: name
+    for name, kinds in (
+        ("bpf_htab", "HASH PERCPU_HASH LRU_HASH LRU_PERCPU_HASH HASH_OF_MAPS"),
+        ("bpf_array", "ARRAY PERCPU_ARRAY PROG_ARRAY PERF_EVENT_ARRAY CGROUP_ARRAY ARRAY_OF_MAPS"),
+        ("bpf_stack_map", "STACK_TRACE"),
+        ("lpm_trie", "LPM_TRIE"),
+        ("bpf_queue_stack", "QUEUE STACK"),
+        ("bpf_ringbuf_map", "RINGBUF USER_RINGBUF"),
+        ("bpf_stab", "SOCKMAP"),
+        ("bpf_shtab", "SOCKHASH"),
+        ("bpf_dtab", "DEVMAP DEVMAP_HASH"),
+        ("bpf_cpu_map", "CPUMAP"),
+        ("xsk_map", "XSKMAP"),
+        ("reuseport_array", "REUSEPORT_SOCKARRAY"),
+        ("bpf_cgroup_storage_map", "CGROUP_STORAGE PERCPU_CGROUP_STORAGE"),
+        ("bpf_local_storage_map", "SK_STORAGE INODE_STORAGE TASK_STORAGE CGRP_STORAGE"),
+        ("bpf_bloom_filter", "BLOOM_FILTER"),
+        ("bpf_arena", "ARENA"),
+    )
+    for kind in kinds.split()
+}
 _TCP_SOCK_SIZE = 112
 _TCP_SOCK_LONG = frozenset({80, 88})
 _FULL_SOCKS_ONLY = frozenset({"type", "protocol", "mark", "priority"})
@@ -63,16 +86,17 @@ def access_map_struct(
 ) -> Reg:
     """Check an access to the kernel's structure of a map; return what a load leaves."""
     del state, size
+    assert reg.map is not None
+    name = _MAP_STRUCTS.get(reg.map.type, "bpf_map")
     if not env.rules.allow_leaks:
         raise Refusal(
-            "'struct bpf_map' access is allowed only to CAP_PERFMON and CAP_SYS_ADMIN",
+            f"'struct {name}' access is allowed only to CAP_PERFMON and CAP_SYS_ADMIN",
             errno=1 if env.rules.since(5, 15) else EACCES,
         )
     if off < 0:
-        raise prohibit(number, f"is bpf_map invalid negative access: off={off}")
+        raise prohibit(number, f"is {name} invalid negative access: off={off}")
     if write:
-        raise Refusal("only read from bpf_map is supported", errno=EACCES)
-    del reg
+        raise Refusal(f"only read from {name} is supported", errno=EACCES)
     raise Unmodelled("a load from the kernel's structure of a map")
 
 
