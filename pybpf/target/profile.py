@@ -262,9 +262,9 @@ def nearest(release: str) -> str:
 
 def _packaged(name: str) -> Mapping[str, Any]:
     import json
-    from importlib.resources import files
+    from pathlib import Path
 
-    text = files("pybpf.target").joinpath("profiles", f"{name}.json").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "profiles" / f"{name}.json").read_text(encoding="utf-8")
     facts: Mapping[str, Any] = json.loads(text)
     return facts
 

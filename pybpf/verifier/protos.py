@@ -12,7 +12,7 @@ from functools import cache
 
 from pybpf.dataclass import dataclass
 from pybpf.isa.abi import ProgType
-from pybpf.isa.helpers import HELPERS
+from pybpf.isa.helpers import HELPER_NAMES
 
 
 class Arg(Enum):
@@ -156,7 +156,7 @@ def proto(
 
 @cache
 def _proto(number: int, version: tuple[int, int], prog_type: str) -> Proto | None:
-    rows = _rows().get(number, ())
+    rows = _rows(number)
     particular = tuple(row for row in rows if prog_type in row.types)
     rows = particular or tuple(row for row in rows if not row.types)
     if not rows:
@@ -176,30 +176,43 @@ def _without_write(found: Proto) -> Proto:
     return Proto(found.number, found.name, args, found.ret, found.flags)
 
 
-@cache
-def _rows() -> dict[int, tuple[_Row, ...]]:
-    """Read the table: for each helper its rows, in their order."""
-    from pybpf.verifier.protos_table import GROUPS, ROWS
+_ROW = re.compile(r"(\w+)(?:@(\d+)\.(\d+))?(?: \[(\w+)\])? +(.*?)-> (\S+)((?: !\w+)*)")
 
-    rows: dict[int, list[_Row]] = {}
-    line = re.compile(r"(\w+)(?:@(\d+)\.(\d+))?(?: \[(\w+)\])? +(.*?)-> (\S+)((?: !\w+)*)")
-    for text in filter(None, ROWS.split("\n")):
-        match = line.fullmatch(text)
-        assert match, text
-        name, major, minor, group, args, ret, flags = match.groups()
-        number = HELPERS[f"bpf_{name}"]
-        kind, type_flags, inner = _split(ret)
-        call_flags = CallFlag.NONE
-        for flag in flags.split():
-            call_flags |= CallFlag[flag[1:].upper()]
-        arguments = tuple(map(_argument, args.split()))
-        row = _Row(
-            (int(major or 0), int(minor or 0)),
-            frozenset(GROUPS.get(group, group).split()) if group else frozenset(),
-            Proto(number, name, arguments, Returned(Ret(kind), type_flags, inner), call_flags),
-        )
-        rows.setdefault(number, []).append(row)
-    return {number: tuple(found) for number, found in rows.items()}
+
+@cache
+def _lines() -> dict[str, list[str]]:
+    """Return the lines of the table by the helpers' names."""
+    from pybpf.verifier.protos_table import ROWS
+
+    lines: dict[str, list[str]] = {}
+    for line in filter(None, ROWS.split("\n")):
+        lines.setdefault(line.partition(" ")[0].partition("@")[0], []).append(line)
+    return lines
+
+
+@cache
+def _rows(number: int) -> tuple[_Row, ...]:
+    """Return the rows of a helper, in their order; none for what is no helper."""
+    name = HELPER_NAMES.get(number, "").removeprefix("bpf_")
+    return tuple(_row(number, line) for line in _lines().get(name, ()))
+
+
+def _row(number: int, line: str) -> _Row:
+    from pybpf.verifier.protos_table import GROUPS
+
+    match = _ROW.fullmatch(line)
+    assert match, line
+    name, major, minor, group, args, ret, flags = match.groups()
+    kind, type_flags, inner = _split(ret)
+    call_flags = CallFlag.NONE
+    for flag in flags.split():
+        call_flags |= CallFlag[flag[1:].upper()]
+    arguments = tuple(map(_argument, args.split()))
+    return _Row(
+        (int(major or 0), int(minor or 0)),
+        frozenset(GROUPS.get(group, group).split()) if group else frozenset(),
+        Proto(number, name, arguments, Returned(Ret(kind), type_flags, inner), call_flags),
+    )
 
 
 def _argument(text: str) -> Argument:
