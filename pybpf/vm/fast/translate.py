@@ -24,7 +24,7 @@ from pybpf.isa.insn import Insn
 from pybpf.isa.table import Form
 from pybpf.vm.fast.counted import Counter, find_counter
 from pybpf.vm.fast.regions import Graph, reads, roots
-from pybpf.vm.fast.values import ANY64, Source, State, Values, join, refined
+from pybpf.vm.fast.values import ANY64, Source, State, Values, frame, join, refined
 from pybpf.vm.fast.words import Words
 
 _PATIENCE = 2
@@ -81,7 +81,7 @@ class Function:
     def _settle(self) -> dict[int, _Region]:
         """Write every region with what is known at its root on all ways to it."""
         at = self._states
-        at[self._entry] = [ANY64] * 11
+        at[self._entry] = [*[ANY64] * 10, frame(0)]
         visits: dict[int, int] = {}
         regions: dict[int, _Region] = {}
         work = [self._entry]

@@ -9,6 +9,7 @@ stays short, since no operation takes two of them but those that make nothing lo
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from pybpf.dataclass import dataclass, field
 from pybpf.isa.insn import Insn
@@ -16,15 +17,32 @@ from pybpf.isa.semantics import MASK32, MASK64
 from pybpf.isa.table import Effect, Form
 
 Range = tuple[int, int]
-Known = Range | None
+
+
+class Frame(NamedTuple):
+    """The range of an address of the function's own stack, ``offset`` bytes from its end."""
+
+    low: int
+    high: int
+    offset: int
+
+
+Known = Range | Frame | None
 State = list[Known]
 """What is known of r0 to r10."""
+
+
+def frame(offset: int) -> Known:
+    """Return what is known of such an address; loose, where it may not be one any more."""
+    return Frame(1 << 56, 1 << 57, offset) if abs(offset) < _FAR else None
+
 
 ANY64: Range = (0, MASK64)
 ANY32: Range = (0, MASK32)
 _LONG = 200
 _NAME = re.compile(r"r\d+|\d+")
 _SIGN = {32: 1 << 31, 64: 1 << 63}
+_FAR = 1 << 24
 _M64, _M32 = f"{MASK64:#x}", f"{MASK32:#x}"
 
 
@@ -64,7 +82,7 @@ class Values:
         if known is None:
             self.let(reg, f"r{reg} & {_M64}", ANY64)
             return ANY64
-        return known
+        return known[0], known[1]
 
     def let(self, reg: int, text: str, known: Known) -> None:
         """Assign a register what cannot fail; one line for what is computed from it at once."""
@@ -103,7 +121,8 @@ class Values:
                 self.let(dst, f"{value}", (value, value))
             else:
                 # Both will be read: one mask does for the two of them.
-                self.let(dst, f"r{insn.src}", self.tight(insn.src))
+                self.tight(insn.src)
+                self.let(dst, f"r{insn.src}", self.state[insn.src])
         elif op.effect is Effect.NEG:
             self.let(dst, f"-r{dst}", None)
         elif op.form is Form.ALU_IMM:
@@ -139,7 +158,11 @@ class Values:
             case Effect.ADD | Effect.SUB:
                 step = imm if effect is Effect.ADD else -imm
                 text = f"{reg} + {step}" if step >= 0 else f"{reg} - {-step}"
-                self.let(dst, text, _shifted(self.state[dst], step, step))
+                known = self.state[dst]
+                if isinstance(known, Frame):
+                    self.let(dst, text, frame(known.offset + step))
+                else:
+                    self.let(dst, text, _shifted(known, step, step))
             case Effect.AND:
                 self.let(dst, f"{reg} & {unsigned:#x}", (0, unsigned))
             case Effect.OR | Effect.XOR:
@@ -314,6 +337,8 @@ def join(a: Known, b: Known, *, widen: bool) -> Known:
     """Return what holds on both of two ways; ``widen`` makes sure that this comes to an end."""
     if a is None or b is None:
         return None
+    if a == b:
+        return a
     low, high = min(a[0], b[0]), max(a[1], b[1])
     if widen and low < a[0]:
         low = 1 if low else 0
@@ -325,9 +350,14 @@ def join(a: Known, b: Known, *, widen: bool) -> Known:
 def refined(state: State, insn: Insn, *, taken: bool) -> State:
     """Return what is known behind a conditional jump, where its operand is a constant."""
     op, known = insn.op, state[insn.dst]
-    if op.form is not Form.BRANCH_IMM or op.width != 64 or known is None:
+    if (
+        op.form is not Form.BRANCH_IMM
+        or op.width != 64
+        or known is None
+        or isinstance(known, Frame)
+    ):
         return state
-    low, high = known
+    low, high = known[0], known[1]
     value = insn.imm & MASK64
     effect = op.effect if taken else _OPPOSITE.get(op.effect)
     match effect:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from pybpf.isa.helpers import HELPERS
-from pybpf.isa.insn import R0, R10, STACK_SIZE, Insn
+from pybpf.isa.insn import R0, STACK_SIZE, Insn
 from pybpf.isa.semantics import MASK32, MASK64
 from pybpf.isa.table import Effect, Form
-from pybpf.vm.fast.values import ANY64, Values
+from pybpf.vm.fast.values import ANY64, Frame, Values
 from pybpf.vm.memory import Trap
 from pybpf.vm.steps import constant, no_helper, no_kfunc
 
@@ -96,16 +96,20 @@ class Words:
         return f"r{reg} + {off}" if off > 0 else f"r{reg} - {-off}"
 
     @staticmethod
-    def _slot(reg: int, off: int, size: int) -> str | None:
+    def _slot(reg: int, off: int, size: int, values: Values) -> str | None:
         """Return a place in the function's own stack, where an access is aligned and inside."""
-        if reg == R10 and -STACK_SIZE <= off <= -size and off % size == 0:
-            return f"s{size}[{(STACK_SIZE + off) // size}]"
-        return None
+        base = values.state[reg]
+        if not isinstance(base, Frame):
+            return None
+        place = STACK_SIZE + base.offset + off
+        if not 0 <= place <= STACK_SIZE - size or place % size:
+            return None
+        return f"s{size}[{place // size}]"
 
     def _load(self, insn: Insn, values: Values) -> None:
         width = insn.op.width
         size = width // 8
-        text = self._slot(insn.src, insn.off, size)
+        text = self._slot(insn.src, insn.off, size, values)
         if text is None:
             text = f"load{size}({self._address(insn.src, insn.off, values)})"
         if insn.op.effect is Effect.LOAD_SIGNED:
@@ -123,7 +127,7 @@ class Words:
             known = values.state[insn.src]
             fits = known is not None and known[1] <= mask
             value = f"r{insn.src}" if fits else f"r{insn.src} & {mask:#x}"
-        slot = self._slot(insn.dst, insn.off, size)
+        slot = self._slot(insn.dst, insn.off, size, values)
         if slot is not None:
             values.emit(f"{slot} = {value}")
         else:
