@@ -108,7 +108,7 @@ class Profile:
             self.instructions = frozenset(facts["instructions"].split())
             self.features = frozenset(facts["features"].split())
             self.map_types = frozenset(map(MapType, _numbers(facts["map_types"])))
-            self.limits = Limits(**facts["limits"])
+            self.limits = Limits(**{name: int(n) for name, n in facts["limits"].items()})
             self._types: dict[str, dict[str, str]] = _texts(facts["program_types"])
             self._kfuncs: dict[str, dict[str, str]] = _texts(facts["kfuncs"])
             self._unprivileged = _texts({"": facts["unprivileged"]})[""]

@@ -196,6 +196,7 @@ def test_a_file_that_is_none(tmp_path, content, message):
         {"map_types": "1-99999999999999999999"},
         {"map_types": 7},
         {"limits": {"speed": 1}},
+        {"limits": {"frames": "many"}},
         {"program_types": {"nonsense": {}}},
         {"program_types": []},
         {"program_types": {"xdp": {"helpers": "1-x"}}},
