@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from plan import Plan
@@ -13,11 +14,12 @@ from pybpf.events.decode import Decoder
 from pybpf.isa.assembler import assemble
 from pybpf.isa.disassembler import disassemble
 from pybpf.isa.encoding import decode
+from pybpf.isa.insn import Program
 from pybpf.source import Source
 from pybpf.target.snapshot import SnapshotTarget
 from pybpf.target.symbols import parse_kallsyms
 from pybpf.types import size_of
-from pybpf.vm.interpreter import interpret
+from pybpf.vm.machine import Machine
 from report import Finding, Spread, Table
 from tracers import SCRIPTS, script_names
 
@@ -43,6 +45,22 @@ again:
     r0 += r1
     r0 ^= 5
     r1 -= 1
+    if r1 != 0 goto again
+    exit
+"""
+_HASH = """\
+    r0 = 0xcbf29ce484222325 ll
+    r1 = 125000
+    r3 = 0x100000001b3 ll
+again:
+    r2 = r1
+    r2 &= 255
+    r0 ^= r2
+    r0 *= r3
+    r4 = r0
+    r4 >>= 32
+    *(u64 *)(r10 - 8) = r4
+    r1 += -1
     if r1 != 0 goto again
     exit
 """
@@ -85,6 +103,7 @@ def _cases() -> list[Case]:
     program = assemble(text)
     code = bytes(program)
     loop = assemble(_LOOP)
+    step, fast = Machine(budget=2_000_000), Machine(budget=2_000_000, fast=True)
     target = SnapshotTarget.load(_SNAPSHOT)
     scripts = [Source(name, (SCRIPTS / f"{name}.ply").read_text()) for name in script_names()]
     records, decoder = _records(target)
@@ -94,12 +113,23 @@ def _cases() -> list[Case]:
         Case("encode", len(program.insns), "insns", lambda: bytes(program)),
         Case("decode", len(program.insns), "insns", lambda: decode(code, "little")),
         Case("disassemble", len(program.insns), "insns", lambda: disassemble(program)),
-        Case("interpret", 1_000_003, "insns", lambda: interpret(loop, budget=2_000_000)),
+        *(
+            Case(f"{verb} {name}", number, "insns", partial(_run, machine, loaded))
+            for name, loaded, number in (
+                ("a sum", loop, 1_000_003),
+                ("a hash", assemble(_HASH), 1_125_004),
+            )
+            for verb, machine in (("step through", step), ("run fast", fast))
+        ),
         Case("decode records", len(records), "records", lambda: _decode_all(decoder, records)),
         Case("compile the scripts", len(scripts), "scripts", lambda: _compile(scripts, target)),
         Case("load a snapshot", 1, "snapshot", lambda: SnapshotTarget.load(_SNAPSHOT)),
         Case("parse kallsyms", symbols.count("\n"), "symbols", lambda: parse_kallsyms(symbols)),
     ]
+
+
+def _run(machine: Machine, program: Program) -> None:
+    machine.run(program)
 
 
 def _compile(scripts: Iterable[Source], target: SnapshotTarget) -> None:
