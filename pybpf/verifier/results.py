@@ -6,6 +6,8 @@ plain types to kernels. What subprograms and callbacks may return is not among i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pybpf.isa.abi import AttachType, ProgType
 
 Version = tuple[int, int]
@@ -38,12 +40,13 @@ _ALWAYS_ONE = frozenset(
         AttachType.CGROUP_UNIX_GETSOCKNAME,
     }
 )
-_TWO_BITS = frozenset(
-    {
-        AttachType.CGROUP_INET4_BIND,
-        AttachType.CGROUP_INET6_BIND,
-    }
-)
+_TWO_BITS = frozenset({AttachType.CGROUP_INET4_BIND, AttachType.CGROUP_INET6_BIND})
+
+# Attach types of KPROBE programs whose result says whether the return is traced, too.
+_SESSIONS: Mapping[int, Version] = {
+    AttachType.TRACE_KPROBE_SESSION: (6, 10),
+    AttachType.TRACE_UPROBE_SESSION: (6, 13),
+}
 
 
 def result_range(version: Version, prog_type: int, attach_type: int = 0) -> Range | None:
@@ -61,10 +64,7 @@ def result_range(version: Version, prog_type: int, attach_type: int = 0) -> Rang
         return 0, 3
     if kind in _TWO_VALUES:
         return 0, 1
-    if kind is ProgType.KPROBE and attach_type in {
-        AttachType.TRACE_KPROBE_SESSION,
-        AttachType.TRACE_UPROBE_SESSION,
-    }:
+    if kind is ProgType.KPROBE and version >= _SESSIONS.get(attach_type, (99, 0)):
         return 0, 1
     if kind is ProgType.TRACING:
         return _of_tracing(attach_type)
