@@ -81,7 +81,7 @@ class Machine:
     """An emulated kernel that runs programs one after the other.
 
     ``maps`` are made from their specs and found by name. ``helpers`` (by name) add to the emulated
-    ones or replace them; ``kfuncs`` are by symbol, or ``#id``. ``budget`` limits the instructions
+    ones or replace them, ``kfuncs`` by symbol, or ``#id``. ``budget`` limits the instructions
     of one run. ``fast`` runs what it can as Python functions (see ``vm.fast``), all but traced
     runs. ``packet`` is what the legacy packet loads read; see ``load_packet``.
     """
@@ -99,13 +99,14 @@ class Machine:
         trace: Trace | None = None,
         fast: bool = False,
     ) -> None:
+        from pybpf.vm.emulated.kfuncs import KFUNCS
         from pybpf.vm.emulated.registry import EMULATED
 
         self.world = World() if world is None else world
         self.memory = AddressSpace(byteorder)
         self.maps: dict[str, Map] = {}
         self.helpers = {HELPERS[name]: row for name, row in {**EMULATED, **(helpers or {})}.items()}
-        self.kfuncs = dict(kfuncs or {})
+        self.kfuncs = {**KFUNCS, **(kfuncs or {})}
         self.regs: list[int] = list(UNSET)
         self.ctx = 0
         self.packet: bytes | bytearray | Packet = b""

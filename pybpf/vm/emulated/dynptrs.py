@@ -31,8 +31,8 @@ def make(vm: Machine, place: int, address: int, size: int, *, read_only: bool = 
     vm.memory.store(place + 12, 4, 0)
 
 
-def _bounds(vm: Machine, place: int) -> tuple[int, int, bool]:
-    """Return the address, the size and whether it is read-only; the address of none is 0."""
+def bounds(vm: Machine, place: int) -> tuple[int, int, bool]:
+    """Return a dynptr's address, its size and whether it is read-only; the address 0 for none."""
     word = vm.memory.load(place + 8, 4)
     address = vm.memory.load(place, 8)
     return address and address + vm.memory.load(place + 12, 4), word & _MAX, word >= _READ_ONLY
@@ -61,24 +61,25 @@ def reserve(vm: Machine, table: int, size: int, flags: int, place: int) -> int:
 
 
 def _finish(vm: Machine, place: int, *, discard: bool) -> int:
-    address, _, _ = _bounds(vm, place)
+    address, _, _ = bounds(vm, place)
     if address:
         finish_record(vm.maps.values(), address, discard=discard)
     make(vm, place, 0, 0)
     return 0
 
 
-def _outside(size: int, offset: int, length: int) -> bool:
+def outside(size: int, offset: int, length: int) -> bool:
+    """Whether bytes are not all within a size."""
     return offset > size or length > size - offset
 
 
 def read(vm: Machine, to: int, length: int, place: int, offset: int, flags: int) -> int:
     """Copy from a dynptr."""
-    address, size, _ = _bounds(vm, place)
+    address, size, _ = bounds(vm, place)
     length, offset = length & U32, offset & U32
     if not address or flags:
         return -EINVAL
-    if _outside(size, offset, length):
+    if outside(size, offset, length):
         return -E2BIG
     vm.memory.write(to, vm.memory.read(address + offset, length))
     return 0
@@ -86,11 +87,11 @@ def read(vm: Machine, to: int, length: int, place: int, offset: int, flags: int)
 
 def write(vm: Machine, place: int, offset: int, data: int, length: int, flags: int) -> int:
     """Copy to a dynptr."""
-    address, size, read_only = _bounds(vm, place)
+    address, size, read_only = bounds(vm, place)
     length, offset = length & U32, offset & U32
     if not address or read_only or flags:
         return -EINVAL
-    if _outside(size, offset, length):
+    if outside(size, offset, length):
         return -E2BIG
     vm.memory.write(address + offset, vm.memory.read(data, length))
     return 0
@@ -98,9 +99,9 @@ def write(vm: Machine, place: int, offset: int, data: int, length: int, flags: i
 
 def data(vm: Machine, place: int, offset: int, length: int) -> int:
     """Return the address of bytes of a dynptr, or 0."""
-    address, size, read_only = _bounds(vm, place)
+    address, size, read_only = bounds(vm, place)
     length, offset = length & U32, offset & U32
-    if not address or read_only or _outside(size, offset, length):
+    if not address or read_only or outside(size, offset, length):
         return 0
     return address + offset
 
