@@ -39,7 +39,7 @@ from pybpf.verifier.kinds import (
     XDP_SOCK,
 )  # fmt: skip
 from pybpf.verifier.packet import access_packet, may_write_packet
-from pybpf.verifier.pointers import MAX_VAR_OFF, prohibit, shown
+from pybpf.verifier.pointers import MAX_VAR_OFF, prohibit, shown, shown_whole
 from pybpf.verifier.program import Raw
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import EACCES, leaks
@@ -93,7 +93,7 @@ def check_access(
     elif kind == CTX:
         if stored is not None and leaks(env, stored):
             raise prohibit(value or 0, "leaks addr into ctx")
-        made = access_context(env, state, number, reg, off, size, write=write)
+        made = access_context(env, state, number, reg, off, size, write=write, signed=signed)
         if value is not None and not write:
             regs[value] = made
     elif base in {PACKET, PACKET_META} and not kind & MAYBE_NULL:
@@ -101,7 +101,7 @@ def check_access(
             raise Refusal("cannot write into packet", errno=EACCES)
         if stored is not None and leaks(env, stored):
             raise prohibit(value or 0, "leaks addr into packet")
-        access_packet(env, number, reg, whole, size)
+        check_packet(env, number, reg, whole, size)
         if value is not None and not write:
             regs[value] = UNKNOWN_REG
     else:
@@ -225,6 +225,20 @@ def check_region_access(
         raise prohibit(number, "max value is outside of the allowed memory range") from refusal
 
 
+def check_packet(
+    env: Env, number: int, reg: Reg, off: int, size: int, *, zero_ok: bool = False
+) -> None:
+    """Raise Refusal where the packet may be too short.
+
+    Where offsets are folded into the variable part, what is known to be there is, too.
+    """
+    if not env.rules.folds_offsets or reg.range < 0:
+        access_packet(env, number, reg, off, size, zero_ok=zero_ok)
+        return
+    limit = reg.range + reg.val.umax if reg.range else 0
+    check_region_access(env, number, reg, off, size, limit, zero_ok=zero_ok)
+
+
 def check_alignment(env: Env, reg: Reg, off: int, size: int, *, strict: bool) -> None:
     """Raise Refusal for an access that is not aligned where it must be."""
     kind = reg.kind
@@ -238,12 +252,11 @@ def check_alignment(env: Env, reg: Reg, off: int, size: int, *, strict: bool) ->
     start = tnum.add(known, tnum.const(fixed + (_NET_IP_ALIGN if is_packet else 0)))
     if tnum.is_aligned(start, size):
         return
+    where = f"{shown(env, reg.val)}+{reg.off}+{off}"
+    if env.rules.folds_offsets:
+        where = f"{shown_whole(env, reg)}+{off}"
     if is_packet:
-        text = (
-            f"misaligned packet access off {_NET_IP_ALIGN}+{shown(env, reg.val)}+{reg.off}+{off} "
-            f"size {size}"
-        )
+        text = f"misaligned packet access off {_NET_IP_ALIGN}+{where} size {size}"
     else:
-        word = _WORDS.get(kind & BASE, "")
-        text = f"misaligned {word}access off {shown(env, reg.val)}+{reg.off}+{off} size {size}"
+        text = f"misaligned {_WORDS.get(kind & BASE, '')}access off {where} size {size}"
     raise Refusal(text, errno=EACCES)

@@ -81,7 +81,7 @@ def _make_constant(at: int, slot: Raw, *, is32: bool) -> Step:
 def _make_move(env: Env, at: int, slot: Raw, *, is32: bool) -> Step:
     dst, src, off = slot.dst, slot.src, slot.off
     if slot.imm:
-        return _make_cast(at, slot)
+        return _refuse_cast
     if is32 or off:
         return _make_narrow_move(env, at, slot, is32=is32)
 
@@ -98,15 +98,8 @@ def _make_move(env: Env, at: int, slot: Raw, *, is32: bool) -> Step:
     return step
 
 
-def _make_cast(at: int, slot: Raw) -> Step:
-    def step(_env: Env, state: State) -> int:
-        read(state.frame.regs, slot.src)
-        raise Refusal(
-            "addr_space_cast insn can only be used in a program that has an associated arena"
-        )
-
-    del at
-    return step
+def _refuse_cast(_env: Env, _state: State) -> int:
+    raise Refusal("addr_space_cast insn can only be used in a program that has an associated arena")
 
 
 def _make_narrow_move(env: Env, at: int, slot: Raw, *, is32: bool) -> Step:

@@ -52,9 +52,13 @@ def walk(program: Checked, rules: Rules) -> None:
             raise Refusal(f"jump out of range from insn {at} to {target}", at)
         if seen[target] == _UNSEEN:
             enter(target)
-        elif seen[target] == _OPEN and not rules.privileged:
+        elif seen[target] == _OPEN and (
+            not rules.privileged or (not rules.since(6, 8) and _calls(program, at, target))
+        ):
             raise Refusal(f"back-edge from insn {at} to {target}", at)
     _check_reached(program, seen)
+    if rules.since(7, 0):
+        _check_recursion(program)
     _spread_changes(program)
     program.pruning.add(0)
 
@@ -75,6 +79,35 @@ def _spread_changes(program: Checked) -> None:
         for sub in program.subprograms:
             if any(callee in changed for _, callee in sub.calls):
                 changed.add(sub.index)
+
+
+def _calls(program: Checked, at: int, target: int) -> bool:
+    return program.slots[at].code == op.CALL and target != at + 1
+
+
+def _check_recursion(program: Checked) -> None:
+    """Raise Refusal for a subprogram that calls itself (sort_subprogs_topo, since Linux 7.0)."""
+    path: list[int] = []
+    done: set[int] = set()
+
+    def descend(index: int) -> None:
+        path.append(index)
+        for at, callee in program.subprograms[index].calls:
+            if callee in path:
+                names = [_name(program, number) for number in (index, callee)]
+                raise Refusal(f"recursive call from {names[0]}() to {names[1]}()", at)
+            if callee not in done:
+                descend(callee)
+        done.add(path.pop())
+
+    for sub in program.subprograms:
+        if sub.index not in done:
+            descend(sub.index)
+
+
+def _name(program: Checked, index: int) -> str:
+    function = program.functions.get(index)
+    return function.name if function else ""
 
 
 def _check_reached(program: Checked, seen: list[int]) -> None:

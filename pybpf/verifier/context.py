@@ -35,9 +35,12 @@ def context_of(env: Env) -> Context:
 
 
 def access_context(
-    env: Env, state: State, number: int, reg: Reg, off: int, size: int, *, write: bool
+    env: Env, state: State, number: int, reg: Reg, off: int, size: int, *, write: bool, signed: bool
 ) -> Reg:
-    """Check an access at ``off`` from the register; return what a load leaves in its register."""
+    """Check an access at ``off`` from the register; return what a load leaves in its register.
+
+    ``signed``: a load that extends the sign, which no pointer may be loaded with.
+    """
     del state
     check_ptr_off(env, reg, number)
     found = context_of(env).access(off, size, write=write)
@@ -45,6 +48,8 @@ def access_context(
         raise Refusal(found, errno=EACCES)
     if found.kind == "scalar":
         return UNKNOWN_REG
+    if signed:
+        raise Refusal(f"invalid bpf_context access off={off} size={size}", errno=EACCES)
     word, null = found.kind.removesuffix("_or_null"), found.kind.endswith("_or_null")
     kind = _KINDS.get(word)
     if kind is None:

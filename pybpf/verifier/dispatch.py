@@ -13,7 +13,9 @@ from pybpf.verifier.branches import make_branch
 from pybpf.verifier.env import Env, Step
 from pybpf.verifier.flow import make_call, make_exit, make_goto, make_may_goto
 from pybpf.verifier.loads import make_lddw, make_load, make_packet_load, make_store
+from pybpf.verifier.program import Raw
 from pybpf.verifier.refusal import Refusal
+from pybpf.verifier.registers import read
 from pybpf.verifier.reserved import refuse_fields
 from pybpf.verifier.state import State
 
@@ -23,7 +25,8 @@ def make_step(env: Env, at: int) -> Step:
     slot = env.slots[at]
     message = refuse_fields(slot, env.rules)
     if message is not None:
-        return _refusing(message)
+        first = slot.dst if _is_branch(slot) and env.rules.since(6, 8) else None
+        return _refusing(message, first)
     kind = slot.code & op.CLASS
     if kind in {op.ALU32, op.ALU64}:
         return make_alu(env, at, slot)
@@ -49,8 +52,16 @@ def make_step(env: Env, at: int) -> Step:
     return make_packet_load(env, at, slot)
 
 
-def _refusing(message: str) -> Step:
-    def step(_env: Env, _state: State) -> int:
+def _is_branch(slot: Raw) -> bool:
+    return slot.code & op.CLASS in {op.JMP, op.JMP32} and slot.code & op.OP in op.BRANCHES
+
+
+def _refusing(message: str, first: int | None) -> Step:
+    """Return a step that refuses; ``first`` is a register that must be readable before."""
+
+    def step(_env: Env, state: State) -> int:
+        if first is not None:
+            read(state.frame.regs, first)
         raise Refusal(message)
 
     return step

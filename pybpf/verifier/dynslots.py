@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import DYNPTR_SLOT
-from pybpf.verifier.refusal import Unmodelled
 from pybpf.verifier.state import Frame, State
 
 
@@ -17,6 +16,7 @@ def overwrite(env: Env, state: State, frame: Frame, spi: int) -> None:
 
     (destroy_if_dynptr_stack_slot; iterators may be written over and stay with their reference.)
     """
-    del env, state
     if frame.stack[spi].bytes[7] == DYNPTR_SLOT:
-        raise Unmodelled("a dynptr that is written over")
+        from pybpf.verifier.dynptrs import destroy
+
+        destroy(env, state, frame, spi)

@@ -88,6 +88,8 @@ def make_store(env: Env, at: int, slot: Raw) -> Step:
         if by_reg:
             read(regs, src)
         kind = read(regs, dst).kind
+        if kind == CTX and not by_reg and not env.rules.since(6, 3):
+            raise Refusal(f"BPF_ST stores into R{dst} ctx is not allowed", errno=13)
         check_access(
             env, state, dst, off, size, write=True, value=src if by_reg else None, insn=slot
         )

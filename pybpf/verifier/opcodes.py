@@ -50,6 +50,7 @@ ATOMICS = {row.imm: row for row in OPS.values() if row.form is Form.ATOMIC and r
 LOAD_ACQUIRE, STORE_RELEASE = OPS["load_acquire64"].imm, OPS["store_release64"].imm
 
 
-def known_opcodes(version: tuple[int, int]) -> frozenset[int]:
+def known_opcodes(version: tuple[int, int], *, gotol: bool) -> frozenset[int]:
     """Return the opcodes that a kernel takes for instructions (bpf_opcode_in_insntable)."""
-    return frozenset(row.opcode for row in OPS.values() if row.since <= version)
+    found = {row.opcode for row in OPS.values() if row.since <= version}
+    return frozenset(found | ({GOTOL} if gotol else set()))

@@ -7,6 +7,7 @@ kernel/bpf/verifier.c.
 from __future__ import annotations
 
 from pybpf.isa.table import Effect
+from pybpf.verifier import tnum
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import (
     BASE,
@@ -28,7 +29,7 @@ from pybpf.verifier.kinds import (
 )  # fmt: skip
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import EACCES
-from pybpf.verifier.scalar import Scalar
+from pybpf.verifier.scalar import Scalar, constant
 from pybpf.verifier.state import UNKNOWN_REG, Reg
 
 MAX_VAR_OFF = 1 << 29
@@ -157,3 +158,11 @@ def shown(env: Env, val: Scalar) -> str:
     if val.mask or not env.rules.since(6, 8):
         return f"({val.value:#x}; {val.mask:#x})"
     return str(val.smin) if abs(val.smin) < 1 << 16 else f"{val.value:#x}"
+
+
+def shown_whole(env: Env, reg: Reg) -> str:
+    """Return known bits of a whole offset, as kernels since 7.0 keep it."""
+    value, mask = tnum.add((reg.val.value, reg.val.mask), tnum.const(reg.off))
+    if mask:
+        return f"({value:#x}; {mask:#x})"
+    return shown(env, constant(value))

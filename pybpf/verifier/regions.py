@@ -9,7 +9,7 @@ of 0 is allowed, also of nothing. Sizes in bytes. All raise Refusal with the ker
 from __future__ import annotations
 
 from pybpf.isa.abi import ProgType
-from pybpf.verifier.access import check_access, check_region_access
+from pybpf.verifier.access import check_access, check_packet, check_region_access
 from pybpf.verifier.btfaccess import access_btf, access_trace_buffer
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import (
@@ -27,7 +27,6 @@ from pybpf.verifier.kinds import (
     SCALAR,
     STACK,
 )  # fmt: skip
-from pybpf.verifier.packet import access_packet
 from pybpf.verifier.pointers import prohibit
 from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.registers import EACCES
@@ -50,7 +49,7 @@ def check_region(
     if kind & MAYBE_NULL:
         base = SCALAR
     if base in {PACKET, PACKET_META}:
-        access_packet(env, number, reg, off, size, zero_ok=zero_ok)
+        check_packet(env, number, reg, off, size, zero_ok=zero_ok)
     elif base == MAP_KEY:
         if write:
             raise readonly

@@ -97,7 +97,13 @@ def _jump(slot: Raw, rules: Rules) -> str | None:
     if operation == op.OP_MAY_GOTO:
         bad = code != op.MAY_GOTO or slot.src or slot.dst or slot.imm
         return f"invalid may_goto imm {slot.imm}" if bad else None
-    return "BPF_JMP uses reserved fields" if (slot.imm if code & op.SOURCE else slot.src) else None
+    if not (slot.imm if code & op.SOURCE else slot.src):
+        return None
+    return (
+        "BPF_JMP/JMP32 uses reserved fields"
+        if rules.since(6, 9)
+        else "BPF_JMP uses reserved fields"
+    )
 
 
 def _load(slot: Raw) -> str | None:

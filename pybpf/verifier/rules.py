@@ -19,11 +19,11 @@ class Rules:
     """
 
     __slots__ = (
-        "allow_leaks", "allow_uninit_stack", "checks_all_slots", "has_arena", "has_atomics",
-        "has_btf_id", "has_fd_array", "has_func", "has_gotol", "has_kfunc_modules", "has_kfuncs",
-        "has_load_acquire", "has_may_goto", "has_movsx", "has_signed_division", "known_flags",
-        "load_modes",
-        "math", "max_insns", "opcodes", "privileged", "profile", "version",
+        "allow_leaks", "allow_uninit_stack", "checks_all_slots", "folds_offsets", "has_arena",
+        "has_atomics", "has_btf_id", "has_fd_array", "has_func", "has_gotol", "has_kfunc_modules",
+        "has_kfuncs", "has_load_acquire", "has_may_goto", "has_movsx", "has_signed_division",
+        "known_flags", "load_modes", "math", "max_insns", "opcodes", "privileged", "profile",
+        "version",
     )  # fmt: skip
 
     def __init__(self, profile: Profile, *, privileged: bool = True) -> None:
@@ -32,18 +32,21 @@ class Rules:
         self.version = version
         self.privileged = privileged
         self.allow_leaks = privileged
-        # Linux commit 6715df8d5d24 ("bpf: Allow reads from uninit stack") (in v6.3)
-        self.allow_uninit_stack = privileged and version >= (6, 3)
+        # Linux commit 6715df8d5d24 ("bpf: Allow reads from uninit stack") (in v6.3, and in 6.1's
+        # stable releases)
+        self.allow_uninit_stack = privileged and version >= (6, 1)
         self.max_insns = profile.limits.processed
         self.math = arithmetic(precision_of(version))
-        self.opcodes = known_opcodes(version)
+        has = profile.instructions
+        self.has_gotol = "gotol" in has or version >= (6, 6)
+        self.opcodes = known_opcodes(version, gotol=self.has_gotol)
         self.load_modes = {op.MEM, op.MEMSX} if version >= (6, 6) else {op.MEM}
         self.has_atomics = version >= (5, 12)
         self.has_btf_id = version >= (5, 10)
         self.has_func = self.has_kfuncs = version >= (5, 13)
         self.has_fd_array = version >= (5, 14)
         self.has_kfunc_modules = version >= (5, 16)
-        self.has_movsx = self.has_signed_division = self.has_gotol = version >= (6, 6)
+        self.has_movsx = self.has_signed_division = version >= (6, 6)
         self.has_arena = self.has_may_goto = version >= (6, 9)
         self.has_load_acquire = version >= (6, 15)
         flags = 1 | 2 | 4 | 8 | 16
@@ -52,7 +55,7 @@ class Rules:
         flags |= 128 if version >= (6, 8) else 0  # BPF_F_TEST_REG_INVARIANTS
         flags |= 1 << 16 if version >= (6, 9) else 0  # BPF_F_TOKEN_FD
         self.known_flags = flags
-        self.checks_all_slots = version >= (7, 0)
+        self.checks_all_slots = self.folds_offsets = version >= (7, 0)
 
     def may_sleep(self, kind: ProgType) -> bool:
         """Whether programs of a type may be sleepable (can_be_sleepable)."""

@@ -20,7 +20,7 @@ from pybpf.verifier.kinds import (
     TP_BUFFER,
     ZERO,
 )  # fmt: skip
-from pybpf.verifier.pointers import MAX_VAR_OFF, shown
+from pybpf.verifier.pointers import MAX_VAR_OFF, shown, shown_whole
 from pybpf.verifier.program import Raw
 from pybpf.verifier.reads import mark_read, mark_written
 from pybpf.verifier.refusal import Refusal
@@ -72,10 +72,11 @@ def check_bounds(
     if low < floor or low > -1 or high > 0:
         if val.const is not None:
             raise Refusal(f"invalid{what} stack R{number} off={low} size={size}", errno=EACCES)
-        middle = f" off={off}" if env.rules.since(6, 3) else ""
+        where = f"{shown(env, val)} off={off}" if env.rules.since(6, 3) else shown(env, val)
+        if env.rules.folds_offsets:
+            where = f"{shown_whole(env, reg)} off={off - reg.off}"
         raise Refusal(
-            f"invalid variable-offset{what} stack R{number} var_off={shown(env, val)}{middle} "
-            f"size={size}",
+            f"invalid variable-offset{what} stack R{number} var_off={where} size={size}",
             errno=EACCES,
         )
     grow(env, frame, -low)
