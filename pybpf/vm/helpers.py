@@ -26,6 +26,7 @@ _COMM_SIZE = 16
 _NO_WAKEUP, _FORCE_WAKEUP = 1, 2
 _SKIP_FRAMES, _USER_STACK = 0xFF, 1 << 8
 _STACKID_FLAGS = 0x7FF
+_PACKET_MOST = 0xF_FFFF
 _RECORD_LIMIT = _U32 // 4
 
 
@@ -254,15 +255,24 @@ def ringbuf_query(vm: Machine, table: int, what: int) -> int:
 
 
 def perf_event_output(vm: Machine, ctx: int, table: int, flags: int, data: int, size: int) -> int:
-    """Append a sample to the buffer of a CPU, ``flags`` being its number or BPF_F_CURRENT_CPU."""
+    """Append a sample to the buffer of a CPU, ``flags`` being its number or BPF_F_CURRENT_CPU.
+
+    The high half says how many bytes of the packet to append.
+    """
     vm.check_context(ctx)
     found = vm.map_at(table)
     if not isinstance(found, PerfEventArray):
         raise _wrong_map(found)
-    if flags & ~_U32:
+    of_packet = flags >> 32
+    if of_packet and (vm.buff is None or of_packet > _PACKET_MOST):
         return -EINVAL
-    cpu = vm.world.cpu if flags == _CURRENT_CPU else flags
-    return found.output(cpu, vm.memory.read(data, size))
+    if vm.buff is not None and of_packet > vm.buff.packet.length:
+        return -EFAULT
+    cpu = vm.world.cpu if flags & _U32 == _CURRENT_CPU else flags & _U32
+    sample = vm.memory.read(data, size)
+    if vm.buff is not None:
+        sample += vm.buff.packet.content()[:of_packet]
+    return found.output(cpu, sample)
 
 
 def _text_at(vm: Machine, address: int) -> bytes:
@@ -348,6 +358,8 @@ EMULATED: Mapping[str, Helper] = MappingProxyType(
         "bpf_ringbuf_output": Helper(4, ringbuf_output),
         "bpf_ringbuf_query": Helper(2, ringbuf_query),
         "bpf_perf_event_output": Helper(5, perf_event_output),
+        "bpf_skb_output": Helper(5, perf_event_output),
+        "bpf_xdp_output": Helper(5, perf_event_output),
         "bpf_trace_printk": Helper(2, trace_printk),
         "bpf_snprintf": Helper(5, snprintf),
         "bpf_loop": Helper(4, loop),

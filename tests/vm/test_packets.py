@@ -351,6 +351,32 @@ def test_sending_a_packet_elsewhere(kind, text, result, asked):
 
 
 @pytest.mark.parametrize(
+    ("flags", "result", "samples"),
+    [
+        (0, 0, [(0, b"\4\3")]),
+        (3 << 32, 0, [(0, b"\4\3" + PACKET[:3])]),
+        (65 << 32, -14, []),
+        (1 << 52, -22, []),
+    ],
+)
+def test_a_sample_with_bytes_of_the_packet(flags, result, samples):
+    machine = Machine([MapSpec("p", MapRole.MAP, MapType.PERF_EVENT_ARRAY, 4, 4, 4)])
+    text = f"""
+        *(u64 *)(r10 - 8) = 0x0304
+        r2 = map:p ll
+        r3 = {flags} ll
+        r4 = r10
+        r4 += -8
+        r5 = 2
+        call bpf_perf_event_output
+        exit
+    """
+    for kind in (XDP, CLS):
+        assert signed(run(kind, text, machine=machine).retval) == result
+        assert machine.maps["p"].drain() == samples
+
+
+@pytest.mark.parametrize(
     ("kind", "offset", "value"),
     [
         (FILTER, 0, 0x45), (CLS, 0, 0), (CLS, 6, 0x02), (FILTER, -0x200000 + 6, 0x02),
