@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from bpf_probes import EXIT, SUBJECTS, Kernel, Subject, call, mov
 from call_probes import arguments, complaint
@@ -74,10 +74,17 @@ def creations(kernel: Kernel) -> list[tuple[Case, int]]:
 WITH_MAPS = frozenset({"sk_reuseport/select", "cgroup_skb/inet_ingress", "tracing/trace_iter"})
 
 
-def refused(kernel: Kernel, subject: Subject) -> dict[int, dict[MapType, str]]:
+# What depends on the program type, too.
+BY_TYPE = frozenset({HELPERS["bpf_map_update_elem"], HELPERS["bpf_map_delete_elem"]})
+
+
+def refused(
+    kernel: Kernel, subject: Subject, known: Container[int] = ()
+) -> dict[int, dict[MapType, str]]:
     """Return for each helper that takes a map, and each map type, the last line of the refusal.
 
     That is empty where the call is accepted. Many are refused for other arguments than the map.
+    Helpers in ``known`` are left out, but for those that depend on the program type.
     """
     found: dict[int, dict[MapType, str]] = {}
     version = (99, 0)
@@ -85,6 +92,8 @@ def refused(kernel: Kernel, subject: Subject) -> dict[int, dict[MapType, str]]:
     for number in range(1, len(HELPERS) + 1):
         helper = proto(number, version, subject.type)
         if not helper or not any(arg.kind is Arg.CONST_MAP_PTR for arg in helper.args):
+            continue
+        if number in known and number not in BY_TYPE:
             continue
         if not may_call(kernel, subject, number):
             continue
@@ -114,14 +123,15 @@ def _maps(kernel: Kernel) -> dict[MapType, int]:
 def main() -> int:
     """Print what was found."""
     kernel = Kernel()
+    answers: dict[str, dict[int, dict[MapType, str]]] = {}
+    for subject in SUBJECTS:
+        if ("/" not in subject.name or subject.name in WITH_MAPS) and kernel.loads(subject):
+            known = {number for found in answers.values() for number in found}
+            answers[subject.name] = refused(kernel, subject, known)
     found = {
         "release": os.uname().release,
         "creations": creations(kernel),
-        "refused": {
-            subject.name: refused(kernel, subject)
-            for subject in SUBJECTS
-            if ("/" not in subject.name or subject.name in WITH_MAPS) and kernel.loads(subject)
-        },
+        "refused": answers,
     }
     print(json.dumps(found))
     return 0
