@@ -209,10 +209,14 @@ def _with_pointer(
     if source.kind == SCALAR:
         if src is not None:
             env.precise(state, src)
-        return add_to_pointer(env, dst, target, source, effect, is32=is32, reverse=False)
+        return add_to_pointer(
+            env, dst, target, source, effect, is32=is32, reverse=False, by_reg=src is not None
+        )
     if target.kind == SCALAR:
         env.precise(state, dst)
-        return add_to_pointer(env, dst, source, target, effect, is32=is32, reverse=True)
+        return add_to_pointer(
+            env, dst, source, target, effect, is32=is32, reverse=True, by_reg=True
+        )
     if effect is Effect.SUB and env.rules.allow_leaks:
         return UNKNOWN_REG
     word = {Effect.SDIV: "/", Effect.SMOD: "%"}.get(effect, effect.value)

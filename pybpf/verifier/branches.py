@@ -71,10 +71,11 @@ def make_branch(env: Env, at: int, slot: Raw) -> Step:
         if left.kind == SCALAR and right.kind == SCALAR:
             taken = math.taken(effect, is32, left.val, right.val, same)
             if taken is not None:
-                if left.kind == SCALAR:
-                    env.precise(state, dst)
+                env.precise(state, dst)
                 if by_reg:
                     env.precise(state, src)
+                if not env.privileged:
+                    env.push(state, follow if taken else target, speculative=True)
                 return target if taken else follow
             _split_scalars(
                 env, state, dst, src if by_reg else None, left, right, effect, target, is32=is32
@@ -86,6 +87,8 @@ def make_branch(env: Env, at: int, slot: Raw) -> Step:
                 env.precise(state, dst)
             if by_reg and right.kind == SCALAR:
                 env.precise(state, src)
+            if not env.privileged:
+                env.push(state, follow if taken else target, speculative=True)
             return target if taken else follow
         _split_pointers(
             env, state, dst, src if by_reg else None, left, right, effect, target,

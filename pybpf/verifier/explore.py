@@ -14,6 +14,7 @@ from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.state import State
 
 _CLOCK_EVERY = 1 << 10
+_RECOVERABLE = frozenset({1, 13, 22})
 
 
 def explore(env: Env, first: State) -> None:
@@ -42,6 +43,8 @@ def explore(env: Env, first: State) -> None:
             if deadline is not None and process_time() > deadline:
                 raise Unmodelled(f"limit: {env.limits.seconds} s of processor time")
         if at in pruning and visit(env, state):
+            if log is not None:
+                log.note(f"{at}: safe")
             target = END
         else:
             if log is not None:
@@ -49,7 +52,12 @@ def explore(env: Env, first: State) -> None:
             step = steps[at]
             if step is None:
                 step = steps[at] = make_step(env, at)
-            target = step(env, state)
+            try:
+                target = step(env, state)
+            except Refusal as refusal:
+                if not (state.speculative and _can_be_barred(env, refusal)):
+                    raise
+                target = END
             if log is not None:
                 log.done(env, state)
         if target != END:
@@ -63,6 +71,14 @@ def explore(env: Env, first: State) -> None:
         state = env.pending.pop()
         if log is not None:
             log.note(f"from {state.came_from} to {state.at}:")
+
+
+def _can_be_barred(env: Env, refusal: Refusal) -> bool:
+    """Whether a barrier keeps the processor from running ahead into what is refused.
+
+    Linux commit d6f1c85f2253 ("bpf: Fall back to nospec for Spectre v1") (in v6.17)
+    """
+    return env.rules.since(6, 17) and refusal.errno in _RECOVERABLE
 
 
 def _over(processed: int, kernel_limit: int) -> None:

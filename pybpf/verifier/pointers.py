@@ -49,9 +49,20 @@ def prohibit(number: int, what: str) -> Refusal:
 
 
 def add_to_pointer(
-    env: Env, dst: int, ptr: Reg, scalar: Reg, effect: Effect, *, is32: bool, reverse: bool
+    env: Env,
+    dst: int,
+    ptr: Reg,
+    scalar: Reg,
+    effect: Effect,
+    *,
+    is32: bool,
+    reverse: bool,
+    by_reg: bool,
 ) -> Reg:
-    """Return the pointer moved by a scalar; ``reverse``: the destination was the scalar."""
+    """Return the pointer moved by a scalar; ``reverse``: the destination was the scalar.
+
+    ``by_reg``: the scalar is in a register.
+    """
     val = scalar.val
     known = val.const is not None
     if val.smin > val.smax or val.umin > val.umax or (
@@ -66,7 +77,7 @@ def add_to_pointer(
     word = env.words(ptr.kind)
     check_sane(val, 0, word)
     check_sane(ptr.val, ptr.off, word)
-    if not env.privileged and effect in {Effect.ADD, Effect.SUB}:
+    if not env.privileged and by_reg and effect in {Effect.ADD, Effect.SUB}:
         raise Unmodelled("masking of pointer arithmetic without privileges")
     if effect is Effect.ADD:
         moved = _moved(env, ptr, val, subtract=False)
@@ -82,7 +93,36 @@ def add_to_pointer(
         word = _SIGNED_WORDS.get(effect, effect.value)
         raise prohibit(dst, f"pointer arithmetic with {word}= operator prohibited")
     check_sane(moved.val, moved.off, word)
+    if not env.privileged:
+        _check_reach(env, dst, moved)
     return moved
+
+
+def _check_reach(env: Env, dst: int, moved: Reg) -> None:
+    """Raise Refusal where a pointer without privileges leaves what it points into.
+
+    (sanitize_check_bounds)
+    """
+    if moved.kind == STACK:
+        off = moved.off + moved.val.smin
+        if moved.val.const is None:
+            raise prohibit(
+                dst,
+                "variable stack access prohibited for !root, "
+                f"var_off={shown(env, moved.val)} off={off}",
+            )
+        if not -512 <= off < 0:
+            raise prohibit(dst, "stack pointer arithmetic goes out of range, prohibited for !root")
+    elif moved.kind == MAP_VALUE:
+        from pybpf.verifier.values import check_value
+
+        try:
+            check_value(env, dst, moved, moved.off, 1)
+        except Refusal:
+            raise prohibit(
+                dst,
+                "pointer arithmetic of map value goes out of range, prohibited for !root",
+            ) from None
 
 
 def _check_movable(env: Env, dst: int, ptr: Reg, val: Scalar, effect: Effect) -> None:
