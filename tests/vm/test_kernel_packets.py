@@ -226,6 +226,7 @@ def test_frames():
         ctx = b"".join(word.to_bytes(4, "little") for word in words).ljust(24, b"\0")
         for after in (FRAME.format(0, 4), FRAME.format(8, 0), "r0 = *(u32 *)(r6 + 12)"):
             compare(XDP, f"r6 = r1; {after}; exit", data, ctx)
-    for size in (13, 14, 15):
-        for kind in (XDP, CLS, FILTER):
-            compare(kind, "r0 = 2; exit", data[:size])
+    for kind in (XDP, CLS, FILTER):
+        for name, least in (("ip", 34), ("ipv6", 54), ("llc", 14)):
+            for size in (13, 14, least - 1, least):
+                compare(kind, "r0 = 2; exit", PACKETS[name][:size])

@@ -107,7 +107,8 @@ def md(*words):
     ("kind", "data", "ctx", "errno", "message"),
     [
         (XDP, b"x" * 13, b"", 22, "a packet of 13 bytes has no Ethernet header"),
-        (CLS, b"x" * 14, b"", 22, "a packet of 14 bytes has nothing behind its header"),
+        (CLS, b"x" * 13, b"", 22, "a packet of 13 bytes has no Ethernet header"),
+        (CLS, PACKET[:33], b"", 22, "the packet ends within its IP header"),
         (XDP, b"x" * 3521, b"", 22, "a packet of more than 3520 bytes would be in fragments"),
         (
             XDP, PACKET, md(0, 63), 22,
