@@ -16,7 +16,8 @@ number among those before it.
 What most programs do without may stand beside it: ``licence`` (GPL unless said); ``btf`` and
 ``func_info`` (HEX, as the kernel takes them; callbacks need them); of a map ``btf_key`` and
 ``btf_value``, the numbers of its types in ``btf`` (locks need them), and ``entries``, a list of
-``[key, value]`` in HEX that it begins with; and for a run ``data`` and ``ctx``, in HEX.
+``[key, value]`` in HEX that it begins with, and ``frozen`` where user space gave up to change it;
+and for a run ``data`` and ``ctx``, in HEX.
 
 A verdict is a line, too: ``id``; ``verdict`` (accept, reject or unknown); ``insn``, the slot that
 is at fault, where that is known; ``message``, the verifier's; ``processed``, how many instructions
@@ -65,6 +66,7 @@ class CorpusMap:
     btf_key: int = 0
     btf_value: int = 0
     entries: tuple[Entry, ...] = ()
+    frozen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,18 +146,26 @@ def read_programs(lines: Iterable[str | bytes]) -> Iterator[CorpusProgram]:
 
 
 def read_file(path: str) -> Iterator[CorpusProgram]:
-    """Yield the programs of a file, which xz may have compressed (``.xz``); raises CorpusError.
+    """Yield the programs of a file, as ``read_lines`` reads it; raises CorpusError, OSError."""
+    return read_programs(read_lines(path))
 
-    OSError gets out where the file cannot be read.
+
+def read_lines(path: str) -> Iterator[bytes]:
+    """Yield the lines of a file, which xz may have compressed (``.xz``).
+
+    Raises OSError where it cannot be read, or is not compressed so.
     """
     if path.endswith(".xz"):
         import lzma
 
-        with lzma.open(path) as packed:
-            yield from read_programs(packed)
+        try:
+            with lzma.open(path) as packed:
+                yield from packed
+        except (lzma.LZMAError, EOFError) as error:
+            raise OSError(str(error)) from None
     else:
         with open(path, "rb") as plain:  # noqa: PTH123 - pathlib loads slowly
-            yield from read_programs(plain)
+            yield from plain
 
 
 def parse_program(line: str | bytes, number: int = 1) -> CorpusProgram:
@@ -207,15 +217,17 @@ def _map(reader: _Reader, row: Mapping[str, Any], earlier: list[CorpusMap]) -> C
         btf_key=reader.number(row, "btf_key"),
         btf_value=reader.number(row, "btf_value"),
         entries=tuple(reader.entry(entry) for entry in reader.list(row, "entries")),
+        frozen=row.get("frozen") is True,
     )
 
 
 def _fixup(reader: _Reader, row: Mapping[str, Any], insns: bytes, maps: int) -> Fixup:
     insn = reader.number(row, "insn", required=True)
     number = reader.number(row, "map", required=True)
-    kind = reader.text(row, "kind", "map_fd")
-    if kind not in _SOURCES:
-        raise CorpusError(reader.line, f'"kind" is {" or ".join(_SOURCES)}, not {kind!r}')
+    named = reader.text(row, "kind", "map_fd")
+    kind: FixupKind | None = next((known for known in _SOURCES if known == named), None)
+    if kind is None:
+        raise CorpusError(reader.line, f'"kind" is {" or ".join(_SOURCES)}, not {named!r}')
     if insn >= len(insns) // _SLOT:
         raise CorpusError(reader.line, f"a fixup of slot {insn}, of {len(insns) // _SLOT}")
     if number >= maps:
@@ -260,6 +272,8 @@ def _map_row(spec: CorpusMap) -> dict[str, Any]:
         row["btf_value"] = spec.btf_value
     if spec.entries:
         row["entries"] = _hex_entries(spec.entries)
+    if spec.frozen:
+        row["frozen"] = True
     return row
 
 
@@ -340,7 +354,7 @@ class _Reader:
     def __init__(self, line: int) -> None:
         self.line = line
 
-    def json(self, text: str | bytes) -> object:
+    def json(self, text: str | bytes) -> Any:
         import json
 
         try:
@@ -348,7 +362,7 @@ class _Reader:
         except (ValueError, RecursionError) as error:
             raise CorpusError(self.line, f"no JSON: {error}") from None
 
-    def object(self, value: object, what: str) -> Mapping[str, Any]:
+    def object(self, value: Any, what: str) -> Mapping[str, Any]:
         if not isinstance(value, dict):
             raise CorpusError(self.line, f"{what} is no object")
         return value
@@ -389,9 +403,9 @@ class _Reader:
         value = row.get(name)
         if value is None and required:
             raise CorpusError(self.line, f'"{name}" is missing')
-        return b"" if value is None else self.bytes(value, f'"{name}"')
+        return b"" if value is None else self.binary(value, f'"{name}"')
 
-    def bytes(self, value: object, what: str) -> bytes:
+    def binary(self, value: Any, what: str) -> bytes:
         if isinstance(value, str):
             try:
                 return bytes.fromhex(value)
@@ -399,7 +413,7 @@ class _Reader:
                 pass
         raise CorpusError(self.line, f"{what} is not in hexadecimal")
 
-    def entry(self, value: object) -> Entry:
+    def entry(self, value: Any) -> Entry:
         if not isinstance(value, list) or len(value) != 2:
             raise CorpusError(self.line, "an entry is no [key, value]")
-        return self.bytes(value[0], "a key"), self.bytes(value[1], "a value")
+        return self.binary(value[0], "a key"), self.binary(value[1], "a value")

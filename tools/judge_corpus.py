@@ -17,10 +17,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pybpf import corpus
-from pybpf.testing.oracles import kernel_verdict
+from pybpf.testing.oracles import judge
 from pybpf.testing.programs import GENERATION, programs
 
-_CHUNK = 5000
+_SHOWN = 1000
 
 
 def make(seed: int, count: int, folder: Path) -> Path:
@@ -35,21 +35,20 @@ def make(seed: int, count: int, folder: Path) -> Path:
     return path
 
 
-def judge(path: Path, kernel: str) -> None:
+def append_verdicts(path: Path, kernel: str) -> None:
     """Append what a kernel says of the programs that it has not judged yet."""
     out = path.with_name(f"{path.name.partition('.')[0]}.verdicts-{kernel}.jsonl")
     done = len(out.read_text().splitlines()) if out.exists() else 0
-    rest = islice(corpus.read_file(str(path)), done, None)
-    with out.open("a") as file:
-        while chunk := list(islice(rest, _CHUNK)):
-            began = time.monotonic()
-            verdicts = kernel_verdict(chunk, kernel)
-            file.writelines(corpus.format_verdict(verdict) + "\n" for verdict in verdicts)
-            file.flush()
-            done += len(verdicts)
-            rate = len(verdicts) / (time.monotonic() - began)
-            accepted = sum(v.verdict == "accept" for v in verdicts) / len(verdicts)
-            print(f"{kernel}: {done} judged, {rate:.0f} a second, {accepted:.0%} accepted")
+    rest = list(islice(corpus.read_file(str(path)), done, None))
+    began, accepted = time.monotonic(), 0
+    with out.open("a", buffering=1) as file:
+        for number, judged in enumerate(judge(rest, kernel), start=1):
+            file.write(corpus.format_verdict(judged.verdict) + "\n")
+            accepted += judged.verdict.verdict == "accept"
+            if number % _SHOWN == 0 or number == len(rest):
+                rate = number / (time.monotonic() - began)
+                share = accepted / number
+                print(f"{kernel}: {number} judged, {rate:.0f} a second, {share:.0%} accepted")
 
 
 def main() -> int:
@@ -63,7 +62,7 @@ def main() -> int:
     options = parser.parse_args()
     path = options.corpus or make(options.seed, options.count, options.to)
     for kernel in options.kernels:
-        judge(path, kernel)
+        append_verdicts(path, kernel)
     return 0
 
 

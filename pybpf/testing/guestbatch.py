@@ -90,6 +90,8 @@ class Kernel:
                 for spec, made in zip(program.maps, maps, strict=True):
                     for key, value in spec.entries:
                         made.update(key, value)
+                    if spec.frozen:
+                        made.freeze()
             except KernelError as error:
                 number = error.errno or 0
                 return Verdict(program.id, "reject", message=str(error.action), errno=number), None
@@ -149,7 +151,7 @@ class Kernel:
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)
 
-        # The way to the fault is told only where it is short: it takes longer than the verification.
+        # The way to the fault is told only where it is short: writing it takes the most time.
         fd = attempt(syscall.LOG_STATS)
         if fd < 0 and self._processed() < _TOLD:
             fd = attempt(syscall.LOG_INSNS)
@@ -233,7 +235,7 @@ def main() -> int:
     parser.add_argument("--run", action="store_true", help="run what is accepted")
     options = parser.parse_args()
     if "PYBPF_GUEST" not in os.environ:
-        print("this is no guest, and such programs can crash a kernel", file=sys.stderr)
+        sys.stderr.write("this is no guest, and such programs can crash a kernel\n")
         return 1
     programs = islice(corpus.read_file(options.file), options.first, None)
     results = lines(Kernel(), programs, run=options.run)

@@ -14,7 +14,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,33 +53,23 @@ class Judged:
     console: str = ""
 
 
-def kernel_verdict(
-    programs: Iterable[CorpusProgram],
-    kernel: str = KERNEL,
-    *,
-    progress: Callable[[int], None] | None = None,
-) -> list[Verdict]:
+def kernel_verdict(programs: Iterable[CorpusProgram], kernel: str = KERNEL) -> list[Verdict]:
     """Return what the verifier of a kernel says, in a guest, in the order of the programs.
 
     A program that crashes the guest gets the verdict ``unknown`` with the message CRASHED, and
-    another guest goes on behind it. ``progress`` is told how many are judged. Raises
+    another guest goes on behind it. One that takes the verifier seconds is ``unknown``, too. Raises
     GuestUnavailable.
     """
-    return [judged.verdict for judged in _in_guests([*programs], kernel, progress, run=False)]
+    return [judged.verdict for judged in judge([*programs], kernel)]
 
 
-def kernel_test_run(
-    programs: Iterable[CorpusProgram],
-    kernel: str = KERNEL,
-    *,
-    progress: Callable[[int], None] | None = None,
-) -> list[Judged]:
+def kernel_test_run(programs: Iterable[CorpusProgram], kernel: str = KERNEL) -> list[Judged]:
     """Load programs in a guest and run those accepted once, by BPF_PROG_TEST_RUN.
 
     Each gets maps of its own with the entries that it asks for; per-CPU maps have one CPU. Raises
     GuestUnavailable.
     """
-    return list(_in_guests([*programs], kernel, progress, run=True))
+    return list(judge([*programs], kernel, run=True))
 
 
 def guest_problem(kernel: str = KERNEL) -> str | None:
@@ -92,14 +82,14 @@ def guest_problem(kernel: str = KERNEL) -> str | None:
     return None
 
 
-def _in_guests(
-    programs: Sequence[CorpusProgram],
-    kernel: str,
-    progress: Callable[[int], None] | None,
-    *,
-    run: bool,
+def judge(
+    programs: Sequence[CorpusProgram], kernel: str = KERNEL, *, run: bool = False
 ) -> Iterator[Judged]:
-    """Boot guests until every program is judged; a crash costs a boot or two."""
+    """Yield what a kernel makes of programs, in their order, as it becomes known.
+
+    Guests are booted until every program is judged; one that crashes them costs a boot or two.
+    Raises GuestUnavailable.
+    """
     if not programs:
         return
     if problem := guest_problem(kernel):
@@ -115,8 +105,6 @@ def _in_guests(
                 done += 1
                 careful = max(0, careful - 1)
                 yield judged
-                if progress:
-                    progress(done)
             if guest.complete:
                 break
             if careful:
@@ -146,7 +134,7 @@ class _Guest:
         self._argv += [kernel, "--", *command, *(["--run"] if run else [])]
 
     def results(self) -> Iterator[Judged]:
-        with subprocess.Popen(
+        with subprocess.Popen(  # noqa: S603 - our own tool
             self._argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL
         ) as process:
             assert process.stdout
@@ -189,3 +177,10 @@ def model_verdict(program: CorpusProgram, kernel: str = KERNEL) -> Verdict:
     return Verdict(
         program.id, report.verdict, report.insn, report.message, report.processed, report.errno
     )
+
+
+def vm_run(program: CorpusProgram, *, fast: bool = False) -> RunResult:
+    """Return what BPF_PROG_TEST_RUN would give, by pybpf's VM; raises VmFault."""
+    from pybpf.vm.batch import vm_run as run
+
+    return run(program, fast=fast)

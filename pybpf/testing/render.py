@@ -27,7 +27,8 @@ def listing(program: CorpusProgram) -> str:
 def _text(raw: bytes, at: int, program: CorpusProgram) -> str:
     for fixup in program.fixups:
         if fixup.insn == at:
-            return f"r{raw[1] & 15} = {fixup.kind}({fixup.map}) + {int.from_bytes(raw[12:16], 'little')}"
+            offset = int.from_bytes(raw[12:16], "little")
+            return f"r{raw[1] & 15} = {fixup.kind}({fixup.map}) + {offset}"
     code = raw[0]
     try:
         if code & 7 in {5, 6} and code not in {0x85, 0x95}:

@@ -30,10 +30,12 @@ class Compared:
 
     @property
     def unsound(self) -> bool:
+        """Whether the model lets something through."""
         return self.model.verdict == "accept" and self.kernel.verdict == "reject"
 
     @property
     def false_rejection(self) -> bool:
+        """Whether the model is too strict."""
         return self.model.verdict == "reject" and self.kernel.verdict == "accept"
 
     @property

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-
 from pybpf.corpus import CorpusMap
 from pybpf.isa.abi import MapType, ProgType
 from pybpf.testing.programs import memory, numbers
-from pybpf.testing.programs.state import Ctx, Frame, Mem, Num, Packet, Sock
+from pybpf.testing.programs.state import Mem, Sock
 from pybpf.testing.programs.writer import Writer
 
 _PER_CPU_TYPES = (MapType.PERCPU_ARRAY, MapType.PERCPU_HASH, MapType.LRU_PERCPU_HASH)
@@ -144,7 +143,8 @@ def _spoil(w: Writer, registers: tuple[int, ...]) -> None:
 
 def ring(w: Writer) -> None:
     """Reserve room in a ring buffer, fill it, and submit or discard it."""
-    if w.state.held and not w.wrong():
+    register = 6 + w.below(4)
+    if register in w.state.pinned or (w.state.held and not w.wrong()):
         return
     number = w.code.new_map(CorpusMap(MapType.RINGBUF, 0, 0, 4096))
     size = w.pick((8, 16, 24, 64))
@@ -155,9 +155,6 @@ def ring(w: Writer) -> None:
     w.call(_RESERVE)
     kind = Mem(size, null=True, ident=-w.ident())
     w.set(0, kind)
-    register = 6 + w.below(4)
-    if register in w.state.pinned:
-        return
     w.copy(register, 0)
     absent = w.code.label()
     if not w.wrong():
@@ -273,7 +270,8 @@ def tail_call(w: Writer) -> None:
 
 def lock(w: Writer) -> None:
     """Take the spin lock of a map's value, change the value, and give the lock back."""
-    if w.in_function or (w.flavour.tracing and not w.wrong()):
+    without = w.flavour.tracing or w.flavour.prog_type is ProgType.SOCKET_FILTER
+    if w.in_function or (without and not w.wrong()):
         return
     spec = CorpusMap(MapType.ARRAY, 4, 16, 1, btf_key=1, btf_value=3)
     number = w.code.new_map(spec)
@@ -298,7 +296,7 @@ def lock(w: Writer) -> None:
     for _ in range(1 + w.below(3)):
         # The lock lies in the first four bytes.
         size = w.pick((1, 2, 4, 8))
-        off = w.pick([n for n in range(8, 16, size)])
+        off = w.pick(range(8, 16, size))
         memory.access(w, register, 0 if w.wrong() else off, size)
         numbers.arithmetic(w)
     if w.wrong():
@@ -453,4 +451,3 @@ IDIOMS = (
     (2, socket_lookup),
     (2, dynptr),
 )
-

@@ -69,6 +69,8 @@ def helper(w: Writer) -> None:
     else:
         usable = [row for row in _HELPERS if prog_type in row[2] and (row[3] or not w.exact)]
         number, arguments, _, _ = w.pick(usable)
+    if "c" in arguments and w.context() is None and not w.wrong():
+        return
     register = 1
     written: list[tuple[int, int]] = []
     for argument in arguments:

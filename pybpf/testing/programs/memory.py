@@ -192,7 +192,7 @@ def atomic(w: Writer, base: int, off: int, size: int) -> None:
 
 
 def atomic_stack(w: Writer) -> None:
-    """The same on the stack."""
+    """Change the stack atomically."""
     slots = [n for n, kind in w.state.stack.items() if kind is None or isinstance(kind, Num)]
     if slots:
         slot = w.pick(slots)
@@ -234,8 +234,10 @@ def _compare(w: Writer, moved: int, limit: int, room: int, start: int) -> None:
         w.branch("jlt64", limit, moved, 0, outside)
     else:
         inside = w.code.label()
-        w.branch("jle64" if form == 2 else "jge64", *((moved, limit) if form == 2 else (limit, moved)),
-                 0, inside)  # fmt: skip
+        if form == 2:
+            w.branch("jle64", moved, limit, 0, inside)
+        else:
+            w.branch("jge64", limit, moved, 0, inside)
         w.code.emit("ja", to=outside)
         w.code.place(inside)
     before = w.state.copy()
@@ -274,12 +276,12 @@ def in_packet(w: Writer, start: int, room: int) -> None:
         else:
             w.store_imm(start, off, size, w.imm())
     elif w.chance(0.25) and room >= 8:
-        _by_number(w, start, room)
+        _by_number(w, start)
     else:
         w.load(w.target(but=(start,)), start, off, size)
 
 
-def _by_number(w: Writer, start: int, room: int) -> None:
+def _by_number(w: Writer, start: int) -> None:
     """Use the packet behind a number within bounds, which takes a comparison of its own."""
     ctx = w.context()
     fields = w.flavour.packet
@@ -306,9 +308,9 @@ def _by_number(w: Writer, start: int, room: int) -> None:
 
 def absolute(w: Writer) -> None:
     """Load from the packet of a socket buffer by the two old instructions for that."""
-    if not w.flavour.absolute or w.state.held or w.in_function:
-        if not w.wrong():
-            return
+    barred = not w.flavour.absolute or w.state.held or w.in_function
+    if barred and not w.wrong():
+        return
     if not isinstance(w.get(6), Ctx):
         if not w.wrong() and (6 in w.state.pinned or w.context() is None):
             return
@@ -330,9 +332,16 @@ def pointer(w: Writer) -> None:
     number = w.pick(held)
     kind = w.get(number)
     step = w.pick((1, 2, 4, 8, 16, -8, -4))
-    if isinstance(kind, Mem) and not kind.null and kind.ident >= 0 and 0 <= kind.off + step < kind.size:
+    if (
+        isinstance(kind, Mem)
+        and not kind.null
+        and kind.ident >= 0
+        and 0 <= kind.off + step < kind.size
+    ):
         w.code.emit("add64_imm", number, imm=step)
-        w.set(number, Mem(kind.size, kind.off + step, kind.null, kind.ident, kind.map, kind.writable))
+        w.set(
+            number, Mem(kind.size, kind.off + step, kind.null, kind.ident, kind.map, kind.writable)
+        )
     elif isinstance(kind, Frame) or w.wrong():
         w.code.emit(w.pick(("add64_imm", "sub64_imm")), number, imm=step)
         w.set(number, None)

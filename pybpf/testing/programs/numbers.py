@@ -116,7 +116,7 @@ def number(w: Writer, most: int, *, but: tuple[int, ...] = ()) -> int:
             w.load_imm(into, w.below(most + 1))
     if w.wrong():
         most += w.pick((1, 2, 8, 1000))
-    if w.chance(0.06):
+    if w.slips and w.chance(0.06):
         return into
     ways = (_by_mask, _by_branch, _by_branch, _by_shift, _by_modulo, _by_two_branches, _by_low_half)
     w.pick(ways)(w, into, most)
@@ -162,7 +162,7 @@ def _by_branch(w: Writer, into: int, most: int) -> None:
 
 
 def _by_two_branches(w: Writer, into: int, most: int) -> None:
-    """The same by signed comparisons."""
+    """Make it small by signed comparisons."""
     small, fine = w.code.label(), w.code.label()
     w.branch("jsle64", into, None, most, small)
     w.load_imm(into, 0)
@@ -173,7 +173,7 @@ def _by_two_branches(w: Writer, into: int, most: int) -> None:
 
 
 def _by_low_half(w: Writer, into: int, most: int) -> None:
-    """The same by a comparison of the low half, and the high half cleared."""
+    """Clear the high half, and compare the low one."""
     w.code.emit("mov32_reg", into, into)
     fine = w.code.label()
     w.branch(w.pick(("jle32", "jle32", "jsle32")) if w.slips else "jle32", into, None, most, fine)

@@ -22,7 +22,7 @@ def loop(w: Writer) -> None:
     limit: int | None = None
     if w.chance(0.3):
         limit = numbers.number(w, w.pick((3, 7, 15)), but=(counter,))
-        if limit < 6 or limit in w.state.pinned or limit == counter or limit == 10:
+        if limit < 6 or limit in {*w.state.pinned, counter, 10}:
             limit = None
     w.load_imm(counter, 0)
     head = _loop_head(w, {counter} | ({limit} if limit is not None else set()))
@@ -55,9 +55,7 @@ def _loop_head(w: Writer, counters: set[int]) -> State:
         elif isinstance(kind, Num):
             state.regs[number] = Num()
     state.stack = {
-        slot: None
-        for slot, kind in state.stack.items()
-        if kind is None or isinstance(kind, Num)
+        slot: None for slot, kind in state.stack.items() if kind is None or isinstance(kind, Num)
     }
     held = {n for n, kind in state.regs.items() if not isinstance(kind, Num)}
     kept = State(dict(state.regs), dict(state.stack), 0, before.pinned)

@@ -19,6 +19,7 @@ class Num:
 
     @property
     def known(self) -> bool:
+        """Whether there is one number that it can be."""
         return self.lo == self.hi
 
 
@@ -114,9 +115,7 @@ class State:
     def present(self, ident: int) -> None:
         """Note that what may have been NULL is not."""
         self.regs = {n: _present(kind, ident) for n, kind in self.regs.items()}
-        self.stack = {
-            n: _present(kind, ident) if kind else None for n, kind in self.stack.items()
-        }
+        self.stack = {n: _present(kind, ident) if kind else None for n, kind in self.stack.items()}
 
     def absent(self, ident: int) -> None:
         """Note that it is NULL, which is a number."""

@@ -90,7 +90,7 @@ FLAVOURS: tuple[Flavour, ...] = (
     Flavour(
         "sched_cls",
         ProgType.SCHED_CLS,
-        _words((*_SKB, 72, 160), writable=(*_CB, 8, 12, 32, 44, 72)) + ((152, 8, True),),
+        (*_words((*_SKB, 72, 160), writable=(*_CB, 8, 12, 32, 44, 72)), (152, 8, True)),
         packet=(76, 80, 4),
         writes=True,
         skb=True,
@@ -100,7 +100,7 @@ FLAVOURS: tuple[Flavour, ...] = (
     Flavour(
         "cgroup_skb",
         ProgType.CGROUP_SKB,
-        _words(_SKB, writable=(*_CB, 8, 32)) + ((152, 8, False),),
+        (*_words(_SKB, writable=(*_CB, 8, 32)), (152, 8, False)),
         attach=(0, 1),
         packet=(76, 80, 4),
         returns=(0, 1),

@@ -18,10 +18,14 @@ T = TypeVar("T")
 Idiom = Callable[["Writer"], None]
 
 BRANCHES = ("jeq", "jne", "jgt", "jge", "jlt", "jle", "jsgt", "jsge", "jslt", "jsle", "jset")
-EDGES = (0, 1, 2, 3, 7, 8, 15, 16, 31, 32, 63, 64, 127, 128, 255, 256, 0x7FFF, 0xFFFF, 0x10000,
-         0x7FFFFFFE, 0x7FFFFFFF, -1, -2, -7, -8, -16, -64, -128, -256, -0x7FFFFFFF, -0x80000000)  # fmt: skip
+EDGES = (
+    0, 1, 2, 3, 7, 8, 15, 16, 31, 32, 63, 64, 127, 128, 255, 256, 0x7FFF, 0xFFFF, 0x10000,
+    0x7FFFFFFE, 0x7FFFFFFF, -1, -2, -7, -8, -16, -64, -128, -256, -0x7FFFFFFF, -0x80000000,
+)  # fmt: skip
 _SUFFIX = {1: "b", 2: "h", 4: "w", 8: "dw"}
 _DEEPEST = 3
+# Helpers without a result: tail_call, spin_lock, spin_unlock, ringbuf_submit, ringbuf_discard.
+_VOID = frozenset({12, 93, 94, 132, 133})
 
 
 class Writer:
@@ -66,9 +70,11 @@ class Writer:
         return self.slips > 0 and self.rng.random() < self.slips
 
     def chance(self, probability: float) -> bool:
+        """Whether something as probable happens."""
         return self.rng.random() < probability
 
     def pick(self, choices: Sequence[T]) -> T:
+        """Return one of the choices."""
         return choices[int(self.rng.random() * len(choices))]
 
     def below(self, count: int) -> int:
@@ -92,9 +98,11 @@ class Writer:
     # --- registers
 
     def get(self, number: int) -> Kind | None:
+        """Return what a register holds, or None."""
         return self.state.regs.get(number)
 
     def set(self, number: int, kind: Kind | None) -> None:
+        """Note what a register holds."""
         if kind is None:
             self.state.regs.pop(number, None)
         else:
@@ -120,7 +128,7 @@ class Writer:
     def number(self, *, but: Sequence[int] = ()) -> int:
         """Return a register that holds a number, which is loaded if there is none."""
         if self.wrong():
-            return self.below(11)
+            return self.pick([*self.state.regs, 10]) if self.chance(0.8) else self.below(11)
         found = [n for n in self.holding(Num) if n not in but]
         if found and self.chance(0.9):
             return self.pick(found)
@@ -158,16 +166,18 @@ class Writer:
         self.set(dst, kind or (Num() if signed else Num(0, (1 << 8 * size) - 1)))
 
     def store(self, dst: int, src: int, off: int, size: int) -> None:
+        """Write ``*(size)(dst + off) = src``."""
         self.code.emit(f"stx{_SUFFIX[size]}", dst, src, off)
 
     def store_imm(self, dst: int, off: int, size: int, value: int) -> None:
+        """Write ``*(size)(dst + off) = value``."""
         self.code.emit(f"st{_SUFFIX[size]}", dst, off=off, imm=value)
 
     def call(self, helper: int, result: Kind | None = None) -> None:
         """Write the call of a helper."""
         self.code.emit("call_helper", imm=helper)
         self.state.called()
-        self.set(0, result or Num())
+        self.set(0, None if helper in _VOID else result or Num())
 
     # --- stack
 
@@ -181,10 +191,10 @@ class Writer:
     def fill_stack(self, off: int, size: int) -> None:
         """Write zeros or numbers over what is not initialised of ``size`` bytes at r10 + off."""
         for slot in range(off & ~7, off + size, 8):
-            if slot in self.state.stack and not self.chance(0.3):
-                if self.state.stack[slot] is None or isinstance(self.state.stack[slot], Num):
-                    continue
-            if self.wrong():
+            bytes_there = slot in self.state.stack and isinstance(
+                self.state.stack[slot], Num | None
+            )
+            if (bytes_there and self.chance(0.7)) or self.wrong():
                 continue
             sources = self.holding(Num)
             if sources and self.chance(0.4):
@@ -244,7 +254,9 @@ class Writer:
         numbers = self.holding(Num)
         wide = high > 1
         if numbers and wide and self.chance(0.7):
-            self.code.emit(self.pick(("mov64_reg", "mov64_reg", "mov32_reg")), 0, self.pick(numbers))
+            self.code.emit(
+                self.pick(("mov64_reg", "mov64_reg", "mov32_reg")), 0, self.pick(numbers)
+            )
         elif self.wrong():
             self.code.emit("mov64_imm", 0, imm=self.imm())
         elif numbers and self.chance(0.4):
