@@ -123,8 +123,8 @@ class Map(Fd):
 
     @property
     def _stride(self) -> int:
-        """The distance between the values of two CPUs: the kernel aligns each to 8 bytes."""
-        return self.value_size if self._values == 1 else (self.value_size + 7) & ~7
+        """The distance between the values of two CPUs, each aligned to 8 bytes, be there but one."""
+        return (self.value_size + 7) & ~7 if self.map_type in _PER_CPU else self.value_size
 
     def _split(self, raw: bytes) -> tuple[bytes, ...]:
         size, stride = self.value_size, self._stride

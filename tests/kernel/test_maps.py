@@ -165,3 +165,11 @@ def test_a_closed_map_is_not_used_by_accident(table):
     table.close()
     with pytest.raises(ValueError, match="the file descriptor is closed"):
         table.lookup(key(1))
+
+
+def test_values_of_a_single_cpu_are_aligned_as_those_of_many(monkeypatch):
+    monkeypatch.setattr(maps, "possible_cpus", lambda: (0,))
+    with Map(MapType.PERCPU_ARRAY, "@x", 4, 4, 3) as table:
+        assert table._stride == 8
+    with Map(MapType.ARRAY, "@x", 4, 4, 3) as table:
+        assert table._stride == 4
