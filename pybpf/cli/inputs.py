@@ -7,7 +7,7 @@ import re
 import stat
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pybpf.cli import UsageError
@@ -34,16 +34,19 @@ def read_bytes(name: str) -> bytes:
 
 def read_text(name: str) -> Source:
     """Return the text of a file; bytes that are no UTF-8 stay recognisable."""
-    shown = "<stdin>" if name == "-" else name
-    return Source(shown, read_bytes(name).decode("utf-8", "surrogateescape"))
+    return as_text(name, read_bytes(name))
+
+
+def as_text(name: str, data: bytes) -> Source:
+    """Return what was read from a file as a text."""
+    return Source("<stdin>" if name == "-" else name, data.decode("utf-8", "surrogateescape"))
 
 
 def script(argument: str | None) -> Source:
     """Return the script that an argument names (a file, or ``-``) or is; raises UsageError."""
     if argument is None:
         raise UsageError("no script given\n  hint: such as 'BEGIN { print(\"hello\"); }'")
-    maybe_a_file = 0 < len(argument) < 4096 and "\0" not in argument
-    if argument == "-" or (maybe_a_file and _is_file(argument)):
+    if is_file(argument):
         return read_text(argument)
     if _LIKE_A_FILE.fullmatch(argument) and argument not in {"BEGIN", "END"}:
         raise UsageError(
@@ -54,7 +57,12 @@ def script(argument: str | None) -> Source:
     return Source("<script>", os.fsencode(argument).decode("utf-8", "surrogateescape"))
 
 
-def _is_file(name: str) -> bool:
+def is_file(name: str) -> bool:
+    """Whether an argument names a file, or standard input; raises UsageError for a directory."""
+    if name == "-":
+        return True
+    if not 0 < len(name) < _PAGE or "\0" in name:
+        return False
     try:
         mode = os.stat(name).st_mode  # noqa: PTH116 - as above
     except OSError:
@@ -62,6 +70,13 @@ def _is_file(name: str) -> bool:
     if stat.S_ISDIR(mode):
         raise UsageError(f"{name} is a directory, not a script")
     return True
+
+
+def environment(arguments: Sequence[str]) -> dict[str, str]:
+    """Return what ``$1``, ``$2`` … and ``$target`` stand for where a script is only compiled."""
+    words = {str(i): a for i, a in enumerate(arguments, start=1)}
+    words.setdefault("target", os.environ.get("target", "0"))  # noqa: SIM112 - ply's name
+    return words
 
 
 def size(text: str) -> int:

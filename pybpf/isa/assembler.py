@@ -72,7 +72,8 @@ def assemble(text: str, name: str = "<asm>") -> Program:
             raise AssemblyError(Diagnostic(f"two labels are {item.name!r}", item.span, (hint,)))
         places[item.name] = len(statements)
     cursors = [Cursor(statement, places) for statement in statements]
-    program = Program(tuple(map(_statement, cursors)), MappingProxyType(places))
+    spans = tuple(statement.span for statement in statements)
+    program = Program(tuple(map(_statement, cursors)), MappingProxyType(places), spans=spans)
     try:
         distances(program)
     except EncodingError as error:

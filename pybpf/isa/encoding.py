@@ -109,6 +109,18 @@ def decode(data: bytes, byteorder: ByteOrder = "little") -> Program:
     return Program(tuple(insns), labels)
 
 
+def decode_one(data: bytes, slot: int) -> Insn:
+    """Return the instruction at a slot of raw little-endian ones, whatever its distance leads to.
+
+    For programs that are none as a whole. Raises EncodingError where it is no instruction.
+    """
+    part = data[slot * 8 : (slot + 2) * 8]
+    words = struct.unpack_from(f"<{len(part) // 8}Q", part)
+    for raw in _decode_words(words):
+        return Insn(*raw[1:])
+    raise EncodingError(slot, "the program has ended")
+
+
 def _decode_words(words: tuple[int, ...]) -> Iterator[_Raw]:
     slot = 0
     while slot < len(words):

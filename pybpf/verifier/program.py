@@ -47,9 +47,12 @@ XDP_HAS_FRAGS, XDP_DEV_BOUND_ONLY, TEST_REG_INVARIANTS = 32, 64, 128
 def map_info(spec: CorpusMap, fields: Mapping[int, tuple[str, int]]) -> MapInfo:
     """Return a corpus's map as the verifier sees it, its value's special members told."""
     inner = map_info(spec.inner_map, {}) if spec.inner_map else None
+    contents = None
+    if spec.frozen and spec.max_entries == 1:
+        contents = spec.entries[0][1] if spec.entries else bytes(spec.value_size)
     return MapInfo(
         spec.type, spec.key_size, spec.value_size, spec.max_entries, spec.map_flags, inner,
-        btf_value=spec.btf_value, fields=fields,
+        contents=contents, frozen=spec.frozen, btf_value=spec.btf_value, fields=fields,
     )  # fmt: skip
 
 

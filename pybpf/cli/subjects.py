@@ -1,0 +1,162 @@
+"""What the argument of ``verify`` names in; the programs that it holds, ready to be judged, out.
+
+That is an object file, a script, or with a type one program: bytes, hexadecimal or assembler text.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from pybpf.cli import UsageError, inputs
+
+if TYPE_CHECKING:
+    from enum import IntEnum
+
+    from pybpf.script import MapSpec
+    from pybpf.verifier.subject import Subject
+
+_ELF = b"\x7fELF"
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments that say what is judged."""
+    add = parser.add_argument
+    add("file", nargs="?", metavar="FILE-or-SCRIPT",
+        help="an object, a script or its text, or with --type a program; - is stdin")  # fmt: skip
+    add("arguments", nargs="*", metavar="ARG", help="what $1, $2 … of a script stand for")
+    add("--prog", metavar="NAME", help="only this program of the object (or probe of the script)")
+    add("--type", metavar="T", help="FILE is a program of this type, such as xdp or sched_cls")
+    add("--attach", metavar="A", help="its expected attach type, such as cgroup_inet_ingress")
+    add(
+        "--map", action="append", default=[], metavar="NAME=TYPE:K:V:N",
+        help="a map that it names: type, sizes of key and value, entries",
+    )  # fmt: skip
+    add("--target", metavar="FILE", help="compile a script for a snapshot, not this machine")
+
+
+def subjects(options: argparse.Namespace) -> Sequence[Subject]:
+    """Return the programs that the options name.
+
+    Raises UsageError where there is none, ObjectError, SourceError or EncodingError where it is
+    not what it should be.
+    """
+    if options.file is None:
+        raise UsageError("nothing to verify\n  hint: an object, a script, or --batch FILE")
+    if options.type is not None:
+        return [_one(options)]
+    for name in ("attach", "map"):
+        if getattr(options, name):
+            raise UsageError(f"--{name} is about a single program: it goes with --type")
+    found = _many(options)
+    if options.prog is None:
+        return found
+    chosen = [one for one in found if one.name == options.prog]
+    if not chosen:
+        from pybpf.suggest import did_you_mean
+
+        names = [one.name for one in found]
+        similar = did_you_mean(options.prog, names) or f": there are {', '.join(names)}"
+        raise UsageError(f"no program is called '{options.prog}'{similar}")
+    return chosen
+
+
+def _many(options: argparse.Namespace) -> Sequence[Subject]:
+    data = inputs.read_bytes(options.file) if inputs.is_file(options.file) else None
+    if data is not None and data.startswith(_ELF):
+        return _object(data, options)
+    if data is not None and b"\0" in data:
+        raise UsageError(
+            f"{options.file} is neither an object nor a script\n"
+            "  hint: --type says that it holds the instructions of a program, and of which type"
+        )
+    from pybpf.compiler.pipeline import compile_script
+    from pybpf.verifier.subject import of_script
+
+    given = options.file
+    source = inputs.script(given) if data is None else inputs.as_text(given, data)
+    environment = inputs.environment(options.arguments)
+    return [*of_script(compile_script(source, inputs.target(options.target, environment)))]
+
+
+def _object(data: bytes, options: argparse.Namespace) -> Sequence[Subject]:
+    from pybpf.objfile.object import Object
+    from pybpf.verifier.subject import of_object
+
+    if options.arguments or options.target:
+        raise UsageError("arguments and --target are for scripts, not for objects")
+    return [*of_object(Object.parse(data, options.file))]
+
+
+def _one(options: argparse.Namespace) -> Subject:
+    """Return a single program; bytes are judged as they are, whatever they hold."""
+    from pybpf.cli.dis import from_hex
+    from pybpf.dataclass import replace
+    from pybpf.isa.abi import AttachType, ProgType
+    from pybpf.isa.assembler import assemble
+    from pybpf.verifier.subject import of_bytes, of_program
+
+    prog_type = _member(options.type, ProgType, "program type")
+    attach = None
+    if options.attach is not None:
+        attach = _member(options.attach, AttachType, "attach type")
+    maps = [_map(text) for text in options.map]
+    is_file = inputs.is_file(options.file)
+    data = inputs.read_bytes(options.file) if is_file else os.fsencode(options.file)
+    title = "<stdin>" if options.file == "-" else options.file if is_file else "<program>"
+    code = from_hex(data)
+    if not code.strip():
+        raise UsageError(f"{title} holds no instruction")
+    text = None if code is not data else _text(data)
+    if text is None:
+        return of_bytes(code, prog_type, attach, options.type)
+    if not is_file and re.fullmatch(r"[\w./~+-]+", text) and text != "exit":
+        raise UsageError(f"there is no file '{text}', and it is no program either")
+    program = replace(assemble(text, title), prog_type=prog_type, expected_attach_type=attach)
+    try:
+        return of_program(program, maps, options.type)
+    except KeyError as missing:
+        name = missing.args[0]
+        raise UsageError(
+            f"the program names a map '{name}', and there is none\n"
+            f"  hint: such as --map {name}=hash:4:8:16"
+        ) from None
+
+
+def _text(data: bytes) -> str | None:
+    """Return bytes as text, or None where they are none."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
+
+
+def _map(text: str) -> MapSpec:
+    """Return the map that ``counts=hash:4:8:16`` describes; raises UsageError."""
+    from pybpf.isa.abi import MapType
+    from pybpf.script import MapRole, MapSpec
+
+    match = re.fullmatch(r"([\w.$@]+)=(\w+):(\d{1,9}):(\d{1,9}):(\d{1,9})", text)
+    if match is None:
+        raise UsageError(f"'{text}' describes no map, as counts=hash:4:8:16 does")
+    kind = _member(match[2], MapType, "map type")
+    key, value, entries = (int(match[n]) for n in (3, 4, 5))
+    return MapSpec(match[1], MapRole.MAP, kind, key, value, entries)
+
+
+_Number = TypeVar("_Number", bound="IntEnum")
+
+
+def _member(name: str, kind: type[_Number], what: str) -> _Number:
+    """Return the type that a name means; raises UsageError with the nearest names."""
+    found = kind.__members__.get(name.upper())
+    if found is None:
+        from pybpf.suggest import did_you_mean
+
+        similar = did_you_mean(name.lower(), [each.lower() for each in kind.__members__])
+        raise UsageError(f"there is no {what} '{name}'{similar}")
+    return found

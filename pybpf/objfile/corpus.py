@@ -1,0 +1,104 @@
+"""An object in; each of its programs as a CorpusProgram, whole, out.
+
+What a loader would take from the running kernel is not there: addresses of externs are 0, kfuncs
+have no number, and CO-RE relocations keep what the compiler wrote, which suits the object's own
+types.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from pybpf.corpus import CorpusMap, CorpusProgram, Fixup, FixupKind
+from pybpf.errors import EncodingError, ObjectError
+from pybpf.isa.abi import MapType
+from pybpf.isa.encoding import encode
+from pybpf.objfile.code import Use
+from pybpf.objfile.maps import ObjectMap, Origin
+from pybpf.objfile.object import Object, ObjectProgram
+from pybpf.objfile.sections import Trait
+
+_SLEEPABLE, _XDP_HAS_FRAGS = 1 << 4, 1 << 5
+# Map types that take no types of keys and values (libbpf's bpf_object__create_map).
+_WITHOUT_TYPES = frozenset(
+    {
+        MapType.PERF_EVENT_ARRAY, MapType.CGROUP_ARRAY, MapType.STACK_TRACE, MapType.ARRAY_OF_MAPS,
+        MapType.HASH_OF_MAPS, MapType.DEVMAP, MapType.DEVMAP_HASH, MapType.CPUMAP, MapType.XSKMAP,
+        MapType.SOCKMAP, MapType.SOCKHASH, MapType.QUEUE, MapType.STACK, MapType.RINGBUF,
+        MapType.USER_RINGBUF, MapType.ARENA, MapType.PROG_ARRAY,
+    }
+)  # fmt: skip
+_CPUS = 1
+"""What libbpf gives a perf event array that does not say how large it is: any will do here."""
+
+
+def corpus_programs(found: Object) -> Iterator[tuple[ObjectProgram, CorpusProgram]]:
+    """Yield the programs of an object in its order, each as it would be loaded.
+
+    Raises ObjectError for one that cannot be encoded, or is for a machine of the other byte order.
+    """
+    if found.byteorder != "little":
+        raise ObjectError(found.path, "the object is for a big-endian machine")
+    types = found.elf.section(".BTF") if found.btf is not None else None
+    for program in found.programs:
+        yield program, _program(found, program, b"" if types is None else bytes(types.data))
+
+
+def _program(found: Object, program: ObjectProgram, types: bytes) -> CorpusProgram:
+    numbers: dict[str, int] = {}
+    fixups = []
+    for reference in program.references:
+        if reference.use in {Use.MAP, Use.DATA}:
+            number = numbers.setdefault(reference.name, len(numbers))
+            kind: FixupKind = "map_fd" if reference.use is Use.MAP else "map_value"
+            fixups.append(Fixup(reference.slot, kind, number))
+    try:
+        code = encode(program.program, "little")
+    except EncodingError as error:
+        raise ObjectError(found.path, str(error), section=program.section) from None
+    traits = program.kind.kind.traits if program.kind is not None else Trait.NONE
+    flags = _SLEEPABLE if Trait.SLEEPABLE in traits else 0
+    flags |= _XDP_HAS_FRAGS if Trait.FRAGS in traits else 0
+    functions = types and all(info.type for info in program.functions)
+    return CorpusProgram(
+        program.name,
+        int(program.program.prog_type),
+        code,
+        int(program.program.expected_attach_type or 0),
+        flags,
+        tuple(_map(found, name) for name in numbers),
+        tuple(fixups),
+        program.program.licence,
+        types,
+        b"".join(struct.pack("<II", info.slot, info.type) for info in program.functions)
+        if functions
+        else b"",
+    )
+
+
+def _map(found: Object, name: str) -> CorpusMap:
+    spec = found.map(name)
+    if spec is None:
+        raise ObjectError(found.path, f"no map is called {name}")
+    return _converted(spec)
+
+
+def _converted(spec: ObjectMap) -> CorpusMap:
+    entries = spec.max_entries
+    if spec.map_type == MapType.PERF_EVENT_ARRAY and not entries:
+        entries = _CPUS
+    typed = spec.map_type not in _WITHOUT_TYPES
+    filled = spec.initial is not None and any(spec.initial)
+    return CorpusMap(
+        spec.map_type,
+        spec.key_size,
+        spec.value_size,
+        entries,
+        spec.flags,
+        None if spec.inner is None else _converted(spec.inner),
+        spec.key_type if typed else 0,
+        spec.value_type if typed else 0,
+        ((bytes(spec.key_size), spec.initial or b""),) if filled else (),
+        frozen=spec.origin in {Origin.RODATA, Origin.KCONFIG},
+    )
