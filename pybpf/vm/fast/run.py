@@ -24,7 +24,7 @@ from pybpf.vm.registers import UNSET
 if TYPE_CHECKING:
     from pybpf.vm.machine import Image, Machine
 
-LIMIT = 1 << 16
+LIMIT = 1 << 14
 """Longer programs run in step mode: compiling Python takes a while."""
 _FILE = "<program in fast mode>"
 _CAN = frozenset({Form.CALL_REG})

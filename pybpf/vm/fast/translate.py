@@ -18,6 +18,7 @@ belongs to an instruction, so that the traceback of a Trap tells which one did i
 from __future__ import annotations
 
 import re
+from heapq import heappop, heappush
 
 from pybpf.dataclass import dataclass, field
 from pybpf.isa.insn import Insn
@@ -79,14 +80,19 @@ class Function:
         return True
 
     def _settle(self) -> dict[int, _Region]:
-        """Write every region with what is known at its root on all ways to it."""
+        """Write every region with what is known at its root on all ways to it.
+
+        In the order of the text, so that a loop is settled before what follows it is looked at.
+        """
         at = self._states
         at[self._entry] = [*[ANY64] * 10, frame(0)]
         visits: dict[int, int] = {}
         regions: dict[int, _Region] = {}
         work = [self._entry]
+        waiting: set[int] = set()
         while work:
-            root = work.pop()
+            root = heappop(work)
+            waiting.discard(root)
             region = regions[root] = self._write_region(root, at[root])
             visits[root] = visits.get(root, 0) + 1
             for goal, state in region.edges:
@@ -99,8 +105,9 @@ class Function:
                     now = [join(a, b, widen=widen) for a, b in pairs]
                 if now != before:
                     at[goal] = now
-                    if goal not in work:
-                        work.append(goal)
+                    if goal not in waiting:
+                        waiting.add(goal)
+                        heappush(work, goal)
         return regions
 
     def _dispatch(
