@@ -22,10 +22,11 @@ GROUPS: Mapping[str, str] = {
     "current": (
         "cgroup_sock cgroup_sock_addr cgroup_device cgroup_sysctl cgroup_sockopt sk_msg sock_ops"
     ),
-    "raw": "raw_tracepoint raw_tracepoint_writable tracing syscall",
+    "raw": "raw_tracepoint raw_tracepoint_writable tracing syscall lsm",
     "by_ctx": "cgroup_sock_addr sock_ops cgroup_sock",
     "by_sock": "tracing lsm sk_reuseport syscall",
     "typed": "tracing syscall",
+    "traced": "tracing syscall lsm",
     "raw_cpu": "sk_reuseport socket_filter",
 }
 
@@ -264,7 +265,7 @@ get_func_arg_cnt               ctx -> int
 get_retval                     -> int
 set_retval                     any -> int
 xdp_get_buff_len               ctx -> int
-xdp_get_buff_len [typed]     btf<xdp_buff> -> int
+xdp_get_buff_len [traced]      btf<xdp_buff> -> int
 xdp_load_bytes                 ctx any mem|uninit|write size -> int
 xdp_store_bytes                ctx any mem|rdonly size -> int
 copy_from_user_task            mem|uninit|write size0 any btf<task_struct> any -> int !gpl !sleep

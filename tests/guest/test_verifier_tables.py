@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pybpf.isa.abi import ProgType
 from pybpf.isa.helpers import HELPERS
 from pybpf.target.profile import NAMES, nearest, profile
 from pybpf.verifier.contexts import ContextAccess, context
@@ -172,7 +173,8 @@ def test_licences_and_sleep(tool, kernel, calls):
     wrong = []
     for subject, helper in calls:
         said = probes.without_licence(kernel, subject, helper.number)
-        if subject.name == "struct_ops" or (helper.name == "get_func_ip" and subject.attach):
+        whole = {ProgType.STRUCT_OPS, ProgType.LSM}
+        if subject.type in whole or (helper.name == "get_func_ip" and subject.attach):
             continue  # all of them need it; those for several functions do not
         if ("GPL-restricted" in said) is not (CallFlag.GPL in helper.flags):
             wrong.append((subject.name, helper.name, said))
