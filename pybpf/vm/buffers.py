@@ -7,18 +7,19 @@ from collections.abc import Iterable, Sequence
 from errno import E2BIG, EEXIST, EFAULT, ENOENT, ENOSPC
 
 from pybpf.script import MapSpec
-from pybpf.vm.memory import AddressSpace, Region, Trap, stale
+from pybpf.vm.memory import AddressSpace, Region, Trap
 
 _HEADER = 8
 
 
 class _Record:
-    """A record of a ring buffer that user space has not consumed yet."""
+    """A record of a ring buffer that user space has not consumed yet; ``start`` in the ring."""
 
-    __slots__ = ("busy", "discarded", "length", "region")
+    __slots__ = ("busy", "discarded", "length", "region", "start")
 
-    def __init__(self, region: Region, length: int) -> None:
+    def __init__(self, region: Region, start: int, length: int) -> None:
         self.region = region
+        self.start = start
         self.length = length
         self.busy = True
         self.discarded = False
@@ -28,7 +29,8 @@ class RingBuffer:
     """A BPF ring buffer of ``max_entries`` bytes; it fills up until user space drains it.
 
     A record takes its size, rounded up to 8, and a header of 8 bytes. The buffer can never be
-    filled to the last byte. Source: __bpf_ringbuf_reserve in kernel/bpf/ringbuf.c.
+    filled to the last byte. Like the kernel's, its memory is zero at first, and later holds what
+    older records left there. Source: __bpf_ringbuf_reserve in kernel/bpf/ringbuf.c.
     """
 
     def __init__(self, spec: MapSpec, memory: AddressSpace) -> None:
@@ -37,6 +39,7 @@ class RingBuffer:
         self.consumed = 0
         self.produced = 0
         self._memory = memory
+        self._area = bytearray()  # as much of the memory as was used
         self._records: deque[_Record] = deque()
         self._busy: dict[int, _Record] = {}
 
@@ -55,9 +58,12 @@ class RingBuffer:
         length = -(-(size + _HEADER) // 8) * 8
         if length > self.size or self.pending + length > self.size - 1:
             return 0
+        start = self.produced
         self.produced += length
-        region = self._memory.add(stale(size), f"a record of ring buffer {self.spec.name}")
-        record = _Record(region, length)
+        self._write(start, size.to_bytes(_HEADER, self._memory.byteorder))
+        left = self._read(start + _HEADER, size)
+        region = self._memory.add(left, f"a record of ring buffer {self.spec.name}")
+        record = _Record(region, start, length)
         self._records.append(record)
         self._busy[region.address] = record
         return region.address
@@ -70,7 +76,23 @@ class RingBuffer:
             raise Trap(f"cannot {verb} {address:#x}: no reservation begins there")
         record.busy = False
         record.discarded = discard
+        self._write(record.start + _HEADER, record.region.data)
         self._memory.free(record.region, "it was discarded" if discard else "it was submitted")
+
+    def _read(self, start: int, size: int) -> bytearray:
+        """Return bytes of the ring, which begins again where it ends."""
+        place = start % self.size
+        first = min(size, self.size - place)
+        left = self._area[place : place + first].ljust(first, b"\0")
+        return left + self._area[: size - first]
+
+    def _write(self, start: int, data: bytes | bytearray) -> None:
+        place = start % self.size
+        first = min(len(data), self.size - place)
+        if len(self._area) < place:
+            self._area += bytes(place - len(self._area))
+        self._area[place : place + first] = data[:first]
+        self._area[: len(data) - first] = data[first:]
 
     def reserved(self) -> list[Region]:
         """Return the reservations that are neither submitted nor discarded."""

@@ -6,7 +6,7 @@ from pybpf.isa.abi import MapType
 from pybpf.script import MapRole, MapSpec
 from pybpf.vm.buffers import PerfEventArray, RingBuffer, StackTraces
 from pybpf.vm.machine import Machine
-from pybpf.vm.memory import Trap, stale
+from pybpf.vm.memory import Trap
 from pybpf.vm.world import World
 
 
@@ -42,7 +42,7 @@ def test_draining_makes_room(ring):
     assert fill(ring, 1016) == 3
     assert ring.pending == ring.produced == 3072
 
-    assert ring.drain() == [stale(1016)] * 3
+    assert ring.drain() == [bytes(1016)] * 3
     assert (ring.pending, ring.consumed) == (0, 3072)
     assert fill(ring, 1016) == 3
 
@@ -54,7 +54,7 @@ def test_records_come_in_the_order_of_their_reservation(ring):
     ring.finish(second, discard=True)
     assert ring.drain() == []
     ring.finish(first, discard=False)
-    assert ring.drain() == [stale(1), stale(3)]
+    assert ring.drain() == [bytes(1), bytes(3)]
 
 
 def test_a_discarded_record_takes_room_until_it_is_skipped(ring):
@@ -102,3 +102,20 @@ def test_stacks_get_an_id_each():
     assert [stacks.stack(n) for n in (0, 1, 2, -1)] == [(1, 2), (1, 2, 3), (), ()]
     stacks.clear()
     assert stacks.stack(0) == ()
+
+
+def test_a_record_finds_what_older_ones_left():
+    machine = Machine([MapSpec("r", MapRole.EVENTS, MapType.RINGBUF, 0, 0, 64)])
+    ring, space = machine.maps["r"], machine.memory
+    left = []
+    for number in range(1, 5):
+        address = ring.reserve(16)
+        left.append(space.read(address, 16))
+        space.write(address, bytes([number]) * 16)
+        ring.finish(address, discard=False)
+        ring.drain()
+
+    header = (16).to_bytes(8, "little")
+    # The third goes round the end of the ring to the first's header, the fourth lies on the first
+    # record's second half and the second's header.
+    assert left == [bytes(16), bytes(16), bytes(8) + header, b"\1" * 8 + header]
