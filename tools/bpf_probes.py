@@ -103,6 +103,7 @@ def _subjects() -> Iterator[Subject]:
     yield Subject("sk_skb", t.SK_SKB)
     yield Subject("sk_skb/stream_verdict", t.SK_SKB, a.SK_SKB_STREAM_VERDICT)
     yield Subject("cgroup_device", t.CGROUP_DEVICE, a.CGROUP_DEVICE)
+    yield Subject("cgroup_device/inet_ingress", t.CGROUP_DEVICE)  # where none is named
     yield Subject("sk_msg", t.SK_MSG, a.SK_MSG_VERDICT)
     yield Subject("raw_tracepoint", t.RAW_TRACEPOINT)
     yield Subject("raw_tracepoint_writable", t.RAW_TRACEPOINT_WRITABLE)
@@ -115,6 +116,7 @@ def _subjects() -> Iterator[Subject]:
         yield Subject(f"sk_reuseport/{attach.name.lower()[13:]}", t.SK_REUSEPORT, attach)
     yield Subject("flow_dissector", t.FLOW_DISSECTOR, a.FLOW_DISSECTOR)
     yield Subject("cgroup_sysctl", t.CGROUP_SYSCTL, a.CGROUP_SYSCTL, result=1)
+    yield Subject("cgroup_sysctl/inet_ingress", t.CGROUP_SYSCTL, result=1)
     yield from _cgroup(t.CGROUP_SOCKOPT, a.CGROUP_GETSOCKOPT, a.CGROUP_SETSOCKOPT)
     yield from _tracing()
     yield Subject("sk_lookup", t.SK_LOOKUP, a.SK_LOOKUP)

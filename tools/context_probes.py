@@ -47,7 +47,10 @@ ENDS: Mapping[ProgType, int] = {
     ProgType.RAW_TRACEPOINT_WRITABLE: 128,
 }
 # What differs from the plain kind neither in its context nor in its results.
-SAME = re.compile(r"kprobe/|sched_cls/|sk_skb/|xdp/xdp_cpumap|.*/sleepable|tracing/trace_fexit")
+SAME = re.compile(
+    r"kprobe/|cgroup_device/|cgroup_sysctl/|sched_cls/|sk_skb/|xdp/xdp_cpumap|"
+    r".*/sleepable|tracing/trace_fexit"
+)
 
 
 def places(subject: Subject) -> Iterable[int]:

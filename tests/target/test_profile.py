@@ -72,6 +72,8 @@ def test_later_kernels_know_more(first, second):
         ("6.6", ProgType.XDP, "cgrp_storage_get", 0, True),
         ("6.12", ProgType.CGROUP_SOCK_ADDR, "bind", AttachType.CGROUP_INET4_CONNECT, True),
         ("6.12", ProgType.CGROUP_SOCK_ADDR, "bind", AttachType.CGROUP_INET4_BIND, False),
+        ("6.12", ProgType.CGROUP_DEVICE, "get_retval", AttachType.CGROUP_DEVICE, True),
+        ("6.12", ProgType.CGROUP_DEVICE, "get_retval", 0, False),
         ("5.10", ProgType.CGROUP_SOCK_ADDR, "setsockopt", AttachType.CGROUP_INET4_BIND, False),
         ("6.12", ProgType.TRACING, "seq_printf", AttachType.TRACE_ITER, True),
         ("6.12", ProgType.TRACING, "seq_printf", AttachType.TRACE_FENTRY, False),
