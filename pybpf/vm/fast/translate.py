@@ -153,14 +153,9 @@ class Function:
         values.pc = root
         for number in reads(counter.insn):
             values.tight(number)
-        step, longest, reg = region.loops[0], region.longest, f"r{counter.reg}"
+        step, reg = region.loops[0], f"r{counter.reg}"
         variable = reg if counter.idle else "i"
-        mask = (1 << counter.insn.op.width) - 1
-        out.add(depth, f"n = {counter.rounds()}", root)
-        out.add(depth, f"if n * {step} > left - {longest}: n = (left - {longest}) // {step}", root)
-        out.add(depth, f"if n > {_FEW}:", root)
-        end = f"{reg} + n * {counter.step}" if counter.step > 0 else f"{reg} - n * {-counter.step}"
-        out.add(depth + 1, f"c, e = {reg}, {end}", root)
+        self._count(out, depth, root, counter, region)
         out.add(depth + 1, f"for {variable} in range(c, e, {counter.step}):", root)
         if not counter.idle:
             out.add(depth + 2, f"{reg} = i", root)
@@ -170,9 +165,23 @@ class Function:
         ran = f" - ({variable} - c) // {counter.step} * {step}"
         _fill(out, depth + 2, body, _Gaps("continue", "break", ran))
         out.add(depth + 1, "else:", root)
-        out.add(depth + 2, f"{reg} = e & {mask:#x}; left -= n * {step}", root)
+        out.add(
+            depth + 2,
+            f"{reg} = e & {(1 << counter.insn.op.width) - 1:#x}; left -= n * {step}",
+            root,
+        )
         if len(body.edges) > 1:
             out.add(depth + 1, f"if b != {self._roots[root]}: continue", root)
+
+    @staticmethod
+    def _count(out: Source, depth: int, root: int, counter: Counter, region: _Region) -> None:
+        """Write what counts the rounds: ``n`` of them, from the counter ``c`` to before ``e``."""
+        step, longest, reg = region.loops[0], region.longest, f"r{counter.reg}"
+        out.add(depth, f"n = {counter.rounds()}", root)
+        out.add(depth, f"if n * {step} > left - {longest}: n = (left - {longest}) // {step}", root)
+        out.add(depth, f"if n > {_FEW}:", root)
+        end = f"{reg} + n * {counter.step}" if counter.step > 0 else f"{reg} - n * {-counter.step}"
+        out.add(depth + 1, f"c, e = {reg}, {end}", root)
 
     def _write_region(self, root: int, state: State) -> _Region:
         self._now = _Region()
