@@ -243,6 +243,23 @@ def test_maps_and_faults(check, off, result):
     assert found == result
 
 
+@pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("r2 = 5; callx r2; exit", 0),
+        ("r2 = 9999; callx r2; exit", "1: callx r2: there is no helper 9999"),
+        (
+            "r6 = 14; callx r6; r6 = 1; callx r6; exit",
+            "3: callx r6: r1 holds nothing: it was never set, or a call destroyed it",
+        ),
+    ],
+)
+def test_helpers_that_are_called_by_a_register(text, result):
+    found, *_ = both(assemble(text))
+
+    assert found == result
+
+
 def test_a_fault_in_a_called_function_names_its_own_instruction():
     found, *_ = both(assemble("r1 = 0; call f; exit; f: r0 = *(u8 *)(r1 + 0); exit"))
 
@@ -253,7 +270,6 @@ def test_a_fault_in_a_called_function_names_its_own_instruction():
     "text",
     [
         "exit",
-        "r1 = 5; callx r1; r0 = 0; exit",
         "r0 = 0; call f; exit; f: r0 = r9; exit",
     ],
 )

@@ -20,6 +20,7 @@ from pybpf.vm.fast.values import Source
 from pybpf.vm.fast.words import Words
 from pybpf.vm.memory import Trap
 from pybpf.vm.registers import UNSET
+from pybpf.vm.steps import no_helper
 
 if TYPE_CHECKING:
     from pybpf.vm.machine import Image, Machine
@@ -94,6 +95,15 @@ class Run:
         self.machine.enter(_DONE)
         return function(self, *arguments)
 
+    def call_helper(self, number: int, *arguments: int) -> int:
+        """Call the helper of a number that a register holds."""
+        helper = self.machine.helpers.get(number)
+        if helper is None:
+            raise Trap(no_helper(number))
+        # The mask stumbles over an argument that nothing has set.
+        given = [value & MASK64 for value in arguments[: helper.arguments]]
+        return helper.run(self.machine, *given) & MASK64
+
     def call_in_steps(self, start: int, arguments: tuple[int, ...]) -> int:
         """Call a function in step mode."""
         self.machine.enter(_DONE)
@@ -144,12 +154,10 @@ _DONE = -1
 def compile_program(machine: Machine, program: Program) -> Compiled | None:
     """Return a program as Python; None for one that only step mode runs.
 
-    That is one which may read what nothing has set, run off its end, or call by a register, and a
-    very long one. Raises EncodingError for a jump to nowhere.
+    That is one which may read what nothing has set, or run off its end, and a very long one.
+    Raises EncodingError for a jump to nowhere.
     """
     if sys.byteorder != machine.memory.byteorder or not 0 < len(program.insns) <= LIMIT:
-        return None
-    if any(insn.op.form is Form.CALL_REG for insn in program.insns):
         return None
     code = graph(program)
     found = summaries(code, lambda insn: _arguments(machine, insn))
@@ -178,6 +186,8 @@ def _arguments(machine: Machine, insn: Insn) -> int:
         if insn.imm == HELPERS["bpf_tail_call"]:
             return 3
         helper = machine.helpers.get(insn.imm)
+    elif insn.op.form is Form.CALL_REG:
+        return 0  # what it has is seen when it is called
     else:
         _, helper = machine.kfunc(insn)
     return 0 if helper is None else helper.arguments

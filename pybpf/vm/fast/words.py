@@ -80,6 +80,13 @@ class Words:
                 nested = insn.imm in CALL_BACK
                 self._call(helper, f"h{insn.imm}", values, cost if nested else None)
                 return nested
+            case Form.CALL_REG:
+                values.tight(insn.dst)
+                passed = ", ".join(self._set(pc, range(1, 6), values))
+                emit(f"vm.left = <left {cost}>")
+                emit(f"r0 = vm.call_helper(r{insn.dst}, {passed})")
+                self._returned(values, cost)
+                return True
             case _:
                 name, kfunc = self._machine.kfunc(insn)
                 if kfunc is None:
