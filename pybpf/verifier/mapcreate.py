@@ -63,7 +63,7 @@ _RULES: Mapping[MapType, _Rule] = {
     MapType.XSKMAP: _Rule((4,), _FD, NUMA_NODE | _USER),
     MapType.SOCKMAP: _Rule((4,), _FD_OR_COOKIE, NUMA_NODE | _USER),
     MapType.SOCKHASH: _Rule(None, _FD_OR_COOKIE, NUMA_NODE | _USER),
-    MapType.REUSEPORT_SOCKARRAY: _Rule((4,), _FD_OR_COOKIE, NUMA_NODE | _ACCESS | MMAPABLE),
+    MapType.REUSEPORT_SOCKARRAY: _Rule((4,), _FD_OR_COOKIE, NUMA_NODE | _ACCESS),
     MapType.CGROUP_STORAGE: _Rule((8, 16), None, NUMA_NODE | _ACCESS, entries=False),
     MapType.PERCPU_CGROUP_STORAGE: _Rule((8, 16), None, NUMA_NODE | _ACCESS, entries=False),
     MapType.QUEUE: _Rule((0,), None, NUMA_NODE | _ACCESS),
@@ -73,7 +73,14 @@ _RULES: Mapping[MapType, _Rule] = {
     MapType.USER_RINGBUF: _Rule((0,), (0,), NUMA_NODE),
     MapType.ARENA: _Rule((0,), (0,), SEGV_ON_FAULT | MMAPABLE | NO_USER_CONV, MMAPABLE),
 }
-_PERCPU = frozenset({MapType.PERCPU_HASH, MapType.LRU_PERCPU_HASH, MapType.PERCPU_ARRAY})
+_PERCPU = frozenset(
+    {
+        MapType.PERCPU_HASH,
+        MapType.LRU_PERCPU_HASH,
+        MapType.PERCPU_ARRAY,
+        MapType.PERCPU_CGROUP_STORAGE,
+    }
+)
 _LRU = frozenset({MapType.LRU_HASH, MapType.LRU_PERCPU_HASH})
 _RINGS = frozenset({MapType.RINGBUF, MapType.USER_RINGBUF})
 
