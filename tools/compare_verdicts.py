@@ -22,6 +22,8 @@ from pybpf.testing.oracles import model_verdict
 from pybpf.testing.render import listing
 from pybpf.testing.soundness import Tally, compare
 
+_SHOWN = 1000
+
 
 def main() -> int:
     """Run the command line; return the exit status."""
@@ -51,6 +53,8 @@ def main() -> int:
     tally = Tally()
     for one in compare(programs, verdicts, options.kernel, processes=options.jobs):
         tally.add(one)
+        if tally.total % _SHOWN == 0:
+            print(f"{tally.total}: {len(tally.unsound)} unsound", file=sys.stderr, flush=True)
     print("\n".join(tally.lines(options.kinds)))
     return 1 if tally.unsound else 0
 

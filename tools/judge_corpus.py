@@ -4,7 +4,8 @@
 
 writes the corpus `DIR/1-1-20000.jsonl.xz` (generation, seed, count) and for each kernel
 `DIR/1-1-20000.verdicts-6.12.jsonl`, one line for each program. What is there already is kept, so an
-interrupted run goes on where it stopped. `--corpus FILE` judges programs from elsewhere instead.
+interrupted run goes on where it stopped. `--again` asks once more about programs that were refused
+without a word. `--corpus FILE` judges programs from elsewhere instead.
 """
 
 import argparse
@@ -51,6 +52,23 @@ def append_verdicts(path: Path, kernel: str) -> None:
                 print(f"{kernel}: {number} judged, {rate:.0f} a second, {share:.0%} accepted")
 
 
+def judge_again(path: Path, kernel: str) -> None:
+    """Judge anew what the kernel refused without a word."""
+    out = path.with_name(f"{path.name.partition('.')[0]}.verdicts-{kernel}.jsonl")
+    verdicts = [corpus.parse_verdict(line) for line in out.read_text().splitlines()]
+    asked = [
+        (number, program)
+        for number, (program, verdict) in enumerate(zip(corpus.read_file(str(path)), verdicts))  # noqa: B905
+        if verdict.verdict == "reject" and not verdict.message
+    ]
+    for (number, _), judged in zip(asked, judge([p for _, p in asked], kernel), strict=True):
+        verdicts[number] = judged.verdict
+    fresh = out.with_suffix(".new")
+    fresh.write_text("".join(corpus.format_verdict(verdict) + "\n" for verdict in verdicts))
+    fresh.rename(out)
+    print(f"{kernel}: {len(asked)} judged again")
+
+
 def main() -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -58,11 +76,15 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=20000)
     parser.add_argument("--corpus", type=Path, help="a file of programs to judge instead")
     parser.add_argument("--kernels", nargs="+", default=["6.12", "7.3"])
+    parser.add_argument("--again", action="store_true", help="only those refused without a word")
     parser.add_argument("--to", type=Path, default=Path(), metavar="DIR")
     options = parser.parse_args()
     path = options.corpus or make(options.seed, options.count, options.to)
     for kernel in options.kernels:
-        append_verdicts(path, kernel)
+        if options.again:
+            judge_again(path, kernel)
+        else:
+            append_verdicts(path, kernel)
     return 0
 
 

@@ -7,7 +7,8 @@ thousands of random programs there may be one that a verifier lets through and t
 down, or that the verifier itself does not survive. So results leave as they are made (``--flush``
 says how many may be lost), and ``--first`` skips those that are known.
 
-Maps are shared by the programs that are only judged, which leaves them empty; a program that is run
+Maps are shared by the programs that are only judged, which leaves them empty, but for arrays of
+programs: those belong to the type of program that is the first to use them. A program that is run
 gets maps of its own.
 """
 
@@ -42,6 +43,8 @@ _PROCESSED = re.compile(r"^processed (\d+) insns", re.MULTILINE)
 _SECONDS = 6.0
 TOO_LONG = f"the verifier took longer than {_SECONDS:.0f} s"
 _SHARED_MAPS = 256
+# These take on the type of the programs that use them.
+_OWNED = frozenset({MapType.PROG_ARRAY, MapType.DEVMAP, MapType.DEVMAP_HASH, MapType.CPUMAP})
 # These hold what user space cannot read back as entries.
 _UNREADABLE = frozenset(
     {
@@ -65,21 +68,23 @@ class Kernel:
 
     def __init__(self) -> None:
         self._log = bytearray(_LOG_SIZE)
-        self._maps: dict[tuple[CorpusMap, int, bytes], Map] = {}
+        self._maps: dict[tuple[CorpusMap, int, bytes, tuple[int, ...]], Map] = {}
         self._btf: dict[bytes, Fd] = {}
         signal.signal(signal.SIGALRM, lambda *_: None)
 
     def judge(self, program: CorpusProgram) -> Verdict:
         """Load a program, and give it up again."""
-        try:
-            btf = self._types(program.btf)
-            maps = self._shared(program, btf)
-        except KernelError as error:
-            return Verdict(program.id, "reject", message=str(error.action), errno=error.errno or 0)
-        verdict, fd = self._load(program, [m.fileno() for m in maps], btf)
-        if fd >= 0:
-            os.close(fd)
-        return verdict
+        with ExitStack() as held:
+            try:
+                btf = self._types(program.btf)
+                maps = self._shared(program, btf, held)
+            except KernelError as error:
+                number = error.errno or 0
+                return Verdict(program.id, "reject", message=str(error.action), errno=number)
+            verdict, fd = self._load(program, [m.fileno() for m in maps], btf)
+            if fd >= 0:
+                os.close(fd)
+            return verdict
 
     def run(self, program: CorpusProgram) -> tuple[Verdict, RunResult | None]:
         """Load a program and, where the verifier accepts it, run it once on fresh maps."""
@@ -113,15 +118,23 @@ class Kernel:
             self._btf[blob] = syscall.btf_load(blob)
         return self._btf[blob]
 
-    def _shared(self, program: CorpusProgram, btf: Fd | None) -> list[Map]:
+    def _shared(self, program: CorpusProgram, btf: Fd | None, held: ExitStack) -> list[Map]:
         if len(self._maps) > _SHARED_MAPS:
             for made in self._maps.values():
                 made.close()
             self._maps.clear()
         found = []
         for number, spec in enumerate(program.maps):
+            if spec.type in _OWNED:
+                found.append(held.enter_context(_map(spec, btf)))
+                continue
             # Two equal maps of a program must be two maps.
-            key = spec, program.maps[:number].count(spec), program.btf if spec.btf_value else b""
+            # The first program that jumps by a table says what others must be alike in.
+            owner: tuple[int, ...] = ()
+            if spec.type == MapType.PROG_ARRAY:
+                owner = program.prog_type, program.expected_attach_type, program.prog_flags
+            types = program.btf if spec.btf_value else b""
+            key = spec, program.maps[:number].count(spec), types, owner
             if key not in self._maps:
                 self._maps[key] = _map(spec, btf)
             found.append(self._maps[key])

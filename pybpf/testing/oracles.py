@@ -168,12 +168,18 @@ class _Guest:
             yield Judged(verdict)
 
 
-def model_verdict(program: CorpusProgram, kernel: str = KERNEL) -> Verdict:
-    """Return what pybpf's model of a kernel's verifier says; an exception in it gets out."""
+def model_verdict(
+    program: CorpusProgram, kernel: str = KERNEL, *, seconds: float | None = None
+) -> Verdict:
+    """Return what pybpf's model of a kernel's verifier says, unknown after so many ``seconds``.
+
+    A fault of the model, which should raise nothing, gets out.
+    """
     from pybpf.target.profile import profile
+    from pybpf.verifier.limits import Limits
     from pybpf.verifier.verify import verify
 
-    report = verify(program, profile(kernel))
+    report = verify(program, profile(kernel), limits=Limits(seconds=seconds))
     return Verdict(
         program.id, report.verdict, report.insn, report.message, report.processed, report.errno
     )

@@ -20,7 +20,7 @@ from pybpf.testing.programs.state import Ctx, Num
 from pybpf.testing.programs.types import BY_NAME, FLAVOURS, Flavour
 from pybpf.testing.programs.writer import Idiom, Writer
 
-GENERATION = 2
+GENERATION = 3
 """Raised whenever the same seed gives other programs than before."""
 
 IDIOMS: tuple[tuple[int, Idiom], ...] = (

@@ -22,7 +22,11 @@ _RESERVE, _SUBMIT, _DISCARD = 131, 132, 133
 
 def lookup_map(w: Writer) -> tuple[int, CorpusMap]:
     """Return a map that can be looked up, and its number."""
-    existing = [n for n, spec in enumerate(w.code.maps) if spec.type in _LOOKUP_TYPES]
+    existing = [
+        n
+        for n, spec in enumerate(w.code.maps)
+        if spec.type in _LOOKUP_TYPES and (w.slips or not spec.btf_value)
+    ]
     if existing and w.chance(0.6):
         number = w.pick(existing)
         return number, w.code.maps[number]

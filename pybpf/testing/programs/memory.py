@@ -124,12 +124,13 @@ def value(w: Writer) -> None:
     if kind.size - kind.off < size:
         return
     if w.chance(0.35):
-        access(w, _moved(w, base, kind, size), 0, size, writable=kind.writable)
+        access(w, _moved(w, base, kind, size), 0, size, writable=kind.writable, aligned=False)
         return
     off = size * w.below((kind.size - kind.off) // size)
     if w.wrong():
         off = w.pick((kind.size - kind.off, kind.size - size + 1, -kind.off - 1, -size))
-    access(w, base, off, size, writable=kind.writable)
+    aligned = (kind.off + off) % size == 0
+    access(w, base, off, size, writable=kind.writable, aligned=aligned)
 
 
 def _null(w: Writer, number: int) -> bool:
@@ -156,14 +157,16 @@ def _moved(w: Writer, base: int, kind: Mem, size: int) -> int:
     return into
 
 
-def access(w: Writer, base: int, off: int, size: int, *, writable: bool = True) -> None:
-    """Load, store or change atomically at ``base + off``."""
+def access(
+    w: Writer, base: int, off: int, size: int, *, writable: bool = True, aligned: bool = True
+) -> None:
+    """Load, store or change atomically (where that is aligned) at ``base + off``."""
     roll = w.rng.random()
     if roll < 0.45 or not writable:
         w.load(w.target(but=(base,)) if w.get(base) else base, base, off, size)
     elif roll < 0.7:
         w.store(base, w.number(but=(base,)), off, size)
-    elif roll < 0.85 or size < 4:
+    elif roll < 0.85 or size < 4 or not (aligned or w.wrong()):
         w.store_imm(base, off, size, w.imm())
     else:
         atomic(w, base, off, size)

@@ -65,10 +65,14 @@ def _loop_head(w: Writer, counters: set[int]) -> State:
 
 
 def _mend(w: Writer, head: State) -> None:
-    """Bring registers into the state that they had at the loop's head."""
+    """Bring registers and stack into the state that they had at the loop's head."""
     for number, kind in head.regs.items():
         if isinstance(kind, Num) and not isinstance(w.get(number), Num) and not w.wrong():
             w.load_imm(number, 0)
+    for slot in head.stack:
+        kept = slot in w.state.stack and isinstance(w.state.stack[slot], Num | None)
+        if not kept and not w.wrong():
+            w.store_imm(10, slot, 8, 0)
 
 
 def _forget(w: Writer, head: State) -> None:
