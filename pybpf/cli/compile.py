@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 
 from pybpf.cli import inputs
 
@@ -18,14 +17,23 @@ def declare(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("arguments", nargs="*", metavar="ARG", help="what $1, $2 … stand for")
     parser.add_argument("-d", "--dump", choices=_STAGES, default="asm", help="the stage (asm)")
     parser.add_argument("--target", metavar="FILE", help="compile for a snapshot, not this machine")
+    parser.add_argument("--no-verify", action="store_true", help="do not ask the verifier's model")
+    parser.add_argument("-v", "--verbose", action="store_true", help="tell what the model says")
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print the dump of a stage."""
+    """Print the dump of a stage; of bytecode, say then whether the target's kernel would take it.
+
+    In this order, since it takes as long to load the verifier's model as to compile.
+    """
     from pybpf.compiler.dump import dump
 
     source = inputs.script(options.script)
-    environment = {str(i): a for i, a in enumerate(options.arguments, start=1)}
-    environment.setdefault("target", os.environ.get("target", "0"))  # noqa: SIM112 - ply's name
-    print(dump(source, inputs.target(options.target, environment), options.dump), end="")
-    return 0
+    target = inputs.target(options.target, inputs.environment(options.arguments))
+    print(dump(source, target, options.dump), end="")
+    if options.no_verify or options.dump != _STAGES[-1]:
+        return 0
+    from pybpf.cli.checked import check
+    from pybpf.compiler.pipeline import compile_script
+
+    return check(compile_script(source, target), target, verbose=options.verbose)

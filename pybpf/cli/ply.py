@@ -12,7 +12,7 @@ def declare(parser: Parser) -> None:
     run.declare(full)
     known = parser.parse_args([])
     others = {k: v for k, v in vars(full.parse_args([])).items() if k not in known}
-    parser.set_defaults(**others)
+    parser.set_defaults(**{**others, "no_verify": True})  # ply only compiles
     parser.elsewhere = "pybpf run"
 
 

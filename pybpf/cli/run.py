@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from pybpf import __version__
@@ -66,6 +66,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="recorded events, JSON lines; without --vm for where there is no BPF",
     )  # fmt: skip
     add("--target", metavar="FILE", help="compile for a snapshot (with --vm or --dry-run)")
+    add("--no-verify", action="store_true", help="let --dry-run not ask the verifier's model")
 
 
 def _buffer(text: str) -> int:
@@ -126,6 +127,30 @@ def _compile(options: argparse.Namespace, source: Source, target: Target) -> Com
     return compile_script(source, target, sizes)
 
 
+def _verify(options: argparse.Namespace, script: CompiledScript, target: Target) -> int:
+    """Say whether the target's kernel would take the script, which is not going to be loaded.
+
+    A live run does not: the kernel's own verdict comes sooner than the model is imported.
+    """
+    if options.no_verify:
+        return 0
+    from pybpf.cli.checked import check
+
+    return check(script, target, verbose=options.debug)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Say of a program that the kernel refuses why that is, in plain words."""
+    try:
+        yield
+    except KernelError as error:
+        from pybpf.cli.checked import explain_refusal
+
+        explain_refusal(error)
+        raise
+
+
 def _print_all(rows: Iterator[Row | Block], show: Callable[[Row | Block], None]) -> None:
     for row in rows:
         show(row)
@@ -140,7 +165,7 @@ def _run_vm(options: argparse.Namespace, source: Source, environment: dict[str, 
     script = _compile(options, source, target)
     events = read_events(inputs.read_text(options.events))
     if options.dry_run:
-        return 0
+        return _verify(options, script, target)
     show = Printer(target, json=options.format == "json", unbuffered=options.unbuffer)
     code = lost = 0
     for row in run_events(script, target, events):
@@ -154,8 +179,8 @@ def _run_vm(options: argparse.Namespace, source: Source, environment: dict[str, 
 
 def _run_live(options: argparse.Namespace, source: Source, environment: dict[str, str]) -> int:
     if options.dry_run:
-        _compile(options, source, inputs.target(options.target, environment))
-        return 0
+        target = inputs.target(options.target, environment)
+        return _verify(options, _compile(options, source, target), target)
     from pybpf.cli.progress import Bar
     from pybpf.kernel.child import Child
     from pybpf.session import Session
@@ -174,7 +199,7 @@ def _run_live(options: argparse.Namespace, source: Source, environment: dict[str
             unbuffered=options.unbuffer,
             events=script.events,
         )
-        with Bar() as bar:
+        with _explained(), Bar() as bar:
             session = stack.enter_context(
                 Session(
                     script,
@@ -189,7 +214,7 @@ def _run_live(options: argparse.Namespace, source: Source, environment: dict[str
             )
         _report_skipped(session.skipped, debug=options.debug)
         if options.debug:
-            _say("debug: attached")
+            _say("debug: attached; not verified before: the kernel did")
         _print_all(session.blocks(), show)
         _print_all(session.finish_blocks(), show)
         _report_misses(session.recursion_misses())

@@ -58,12 +58,12 @@ uninitialised-register
   give r{reg} a value on every path; what must survive a call belongs in r6 to r9 or on the stack
 
 uninitialised-stack
-  invalid( indirect)? (read from|access to) stack( R(?P<reg>\d+))? (off|var_off)
+  invalid( indirect)? (read from|access to) stack( R(?P<reg>\d+))? (off|var_off)[ ]
   this reads stack that nothing was written to on some path to here (padding of structs counts)
   write all bytes first: zero the whole variable, or the struct with its padding
 
 stack-bounds
-  invalid( indirect| write to| read from| unbounded| variable-offset)* ?(stack|variable-offset)
+  invalid( (indirect|write to|read from|access to|unbounded|variable-offset))* (stack|variable-off)
   the access lies outside of this function's 512 bytes of stack, or its place is not a known number
   keep offsets from r10 between -512 and -1, and bound an index before it is added
 

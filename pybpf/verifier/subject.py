@@ -6,6 +6,7 @@ from.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -51,7 +52,8 @@ class Subject:
             if insn.op not in DISTANCE_FIELD:
                 return format_insn(insn)
         try:
-            return format_insn(decode_one(self.program.insns, slot))
+            text = format_insn(decode_one(self.program.insns, slot))
+            return re.sub(r"(gotol?) ([+-])", r"\1 pc\2", text)
         except EncodingError:
             return self.program.insns[slot * _SLOT : (slot + 1) * _SLOT].hex(" ")
 

@@ -220,7 +220,7 @@ def test_a_dry_run_compiles_only(pybpf, tmp_path):
 
 def test_debug_says_when_all_is_attached(pybpf):
     said = pybpf("run", "-d", "BEGIN { exit(0); }")
-    assert (said.status, said.err) == (0, "debug: attached\n")
+    assert (said.status, said.err) == (0, "debug: attached; not verified before: the kernel did\n")
 
 
 def test_the_environment_and_the_target_are_known(pybpf, monkeypatch):
@@ -293,7 +293,7 @@ def test_functions_that_were_skipped_are_counted_and_named(pybpf, monkeypatch, d
             "warning: 2 functions could not be probed\n"
             "debug: kprobe:*: do_syscall_64: Invalid argument\n"
             "debug: kretprobe:v*: vma: No such file or directory\n"
-            "debug: attached\n"
+            "debug: attached; not verified before: the kernel did\n"
         )
         if debug
         else "warning: 2 functions could not be probed; -d names them\n"
