@@ -117,16 +117,28 @@ def make_lddw(env: Env, at: int, slot: Raw) -> Step:
         made = Reg(MAP_VALUE, off=high & 0xFFFFFFFF)
         made.map = known
 
+    message = _refuse_callback(env, made.btf) if made.kind == FUNC else None
+
     def step(env: Env, state: State) -> int:
         del env
         if dst > 9:
             check_written(dst)
+        if message is not None:
+            raise Refusal(message)
         if not made.kind:
             raise Unmodelled("lddw of a BTF id")
         state.frame.regs[dst] = made
         return at + 2
 
     return step
+
+
+def _refuse_callback(env: Env, subprog: int) -> str | None:
+    """Return why a subprogram's address cannot be taken; None where it can."""
+    functions = env.program.functions
+    if not functions:
+        return "missing btf func_info"
+    return "callback function not static" if functions[subprog].is_global else None
 
 
 def make_packet_load(env: Env, at: int, slot: Raw) -> Step:
@@ -139,7 +151,7 @@ def make_packet_load(env: Env, at: int, slot: Raw) -> Step:
             raise Refusal("BPF_LD_[ABS|IND] instructions not allowed for this program type")
         regs = state.frame.regs
         ctx = read(regs, _CTX_REG)
-        check_references(state, "BPF_LD_[ABS|IND]")
+        check_references(env, state, "BPF_LD_[ABS|IND]")
         check_leftovers(env, state, "BPF_LD_[ABS|IND]")
         if ctx.kind != CTX:
             raise Refusal("at the time of BPF_LD_ABS|IND R6 != pointer to skb")
