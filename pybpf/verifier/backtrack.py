@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from pybpf.verifier import opcodes as op
 from pybpf.verifier.env import Env
-from pybpf.verifier.flow import ENTERED, ENTERED_CALLBACK, LEFT, LEFT_CALLBACK
+from pybpf.verifier.frames import ENTERED, ENTERED_CALLBACK, LEFT, LEFT_CALLBACK
 from pybpf.verifier.kinds import SCALAR, SPILL
 from pybpf.verifier.program import Raw
 from pybpf.verifier.state import State
@@ -219,6 +219,11 @@ def _jump_back(env: Env, at: int, note: object, masks: list[int], depth: int) ->
         if note == ENTERED_CALLBACK:
             masks[depth] = 0
             return depth - 1
+        if note in {LEFT, LEFT_CALLBACK}:
+            # A tail call, which ends its function; what the other program returns is anything.
+            masks[depth] = mask & ~1 & ~_ARGS
+            masks[depth + 1] = 0
+            return depth + 1
         # What is needed of r1 to r5 was found before, or is gone.
         masks[depth] = mask & ~(_ARGS | 1)
         return depth

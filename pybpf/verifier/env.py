@@ -117,6 +117,14 @@ class Env:
 
         mark_precise(self, state, state.frame.index, regno)
 
+    def precise_slot(self, state: State, frame: int, spi: int) -> None:
+        """Note that the verdict depends on the scalar spilled in a slot of the stack."""
+        from pybpf.verifier.backtrack import SLOTS, mark_masks
+
+        masks = [0] * (len(state.frames) + 1)
+        masks[frame] = 1 << SLOTS + spi
+        mark_masks(self, state, masks)
+
     def iterates(self, state: State) -> bool:
         """Whether the iterator that r1 points to, at a call that advances it, is not at its end."""
         from pybpf.verifier.calls import iterator_is_active
@@ -125,4 +133,6 @@ class Env:
 
     def words(self, kind: int) -> str:
         """Return the messages' word for a kind, in this kernel."""
-        return kinds.words(kind)
+        text = kinds.words(kind)
+        # MEM_RINGBUF was MEM_ALLOC before Linux 6.2.
+        return text if self.rules.since(6, 2) else text.replace("ringbuf_", "alloc_")

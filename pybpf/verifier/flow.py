@@ -7,18 +7,14 @@ from functools import partial
 from pybpf.verifier import opcodes as op
 from pybpf.verifier.calls import check_leftovers, helper_call, kfunc_call, leave_callback
 from pybpf.verifier.env import END, Env, Step
+from pybpf.verifier.frames import ENTERED, LEFT, LEFT_CALLBACK, enter
 from pybpf.verifier.kinds import SCALAR, STACK
 from pybpf.verifier.packet import forget
 from pybpf.verifier.progbtf import Function
 from pybpf.verifier.program import Raw
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.returns import check_references, check_return
-from pybpf.verifier.state import UNINIT, UNKNOWN_REG, Frame, Reg, State
-
-MAX_FRAMES = 8
-# What a step notes for backtracking: a frame is entered, or left.
-ENTERED, LEFT = "enter", "leave"
-ENTERED_CALLBACK, LEFT_CALLBACK = "enter callback", "leave callback"
+from pybpf.verifier.state import UNINIT, UNKNOWN_REG, State
 
 
 def make_goto(env: Env, at: int, slot: Raw) -> Step:
@@ -87,22 +83,6 @@ def make_call(env: Env, at: int, slot: Raw) -> Step:
     return step_kfunc
 
 
-def enter(env: Env, state: State, subprog: int, site: int) -> Frame:
-    """Put a new frame on top, with nothing in its registers but the frame pointer."""
-    depth = len(state.frames)
-    if depth >= MAX_FRAMES:
-        raise Refusal(f"the call stack of {depth + 1} frames is too deep", errno=7)
-    frame = Frame(depth, subprog, site)
-    pointer = Reg(STACK)
-    pointer.frame = depth
-    frame.regs[10] = pointer
-    state.frames.append(frame)
-    state.frame = frame
-    state.wrote.pop(depth, None)
-    del env
-    return frame
-
-
 def _make_local(env: Env, at: int, slot: Raw) -> Step:
     start = at + 1 + slot.imm
     subprog = env.program.subprogram_at[start]
@@ -133,7 +113,8 @@ def _call_global(subprog: int, function: Function, env: Env, state: State) -> in
         if kind != "scalar":
             raise Unmodelled(f"a global function's argument of kind {kind}")
         if regs[number].kind != SCALAR:
-            raise Refusal(f"R{number} is not a scalar")
+            # After a line that says which argument, in words that differ by release.
+            raise Refusal(f"Caller passes invalid args into func#{subprog} ('{function.name}')")
     if subprog in env.program.changes_packet:
         forget(env, state)
     env.called.add(subprog)
@@ -150,7 +131,7 @@ def make_exit(env: Env, at: int) -> Step:
         frames = state.frames
         frame = state.frame
         check_leftovers(env, state, "BPF_EXIT")
-        check_references(state, "BPF_EXIT")
+        check_references(env, state, "BPF_EXIT")
         if len(frames) == 1:
             check_return(env, state)
             return END

@@ -26,6 +26,8 @@ ALLOC = 1 << 14
 TRUSTED = 1 << 15
 RCU = 1 << 16
 NON_OWN_REF = 1 << 17
+SLICE = 1 << 18
+"""Of MEM: a part of a packet that a dynptr gave (DYNPTR_TYPE_SKB and _XDP)."""
 
 PACKETS = frozenset({PACKET, PACKET_META})
 SOCKETS = frozenset({SOCKET, SOCK_COMMON, TCP_SOCK, XDP_SOCK})

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from pybpf.isa.abi import ProgType
 from pybpf.verifier.env import Env
-from pybpf.verifier.kinds import BASE, PACKET, PACKET_END, PACKET_META
+from pybpf.verifier.kinds import BASE, PACKET, PACKET_END, PACKET_META, SLICE
 from pybpf.verifier.pointers import prohibit
 from pybpf.verifier.state import UNKNOWN_REG, Reg, Slot, State
 
@@ -102,6 +102,7 @@ def forget(env: Env, state: State) -> None:
     del env
 
     def change(reg: Reg) -> Reg:
-        return UNKNOWN_REG if reg.kind & BASE in {PACKET, PACKET_META, PACKET_END} else reg
+        gone = reg.kind & BASE in {PACKET, PACKET_META, PACKET_END} or reg.kind & SLICE
+        return UNKNOWN_REG if gone else reg
 
     each_reg(state, change)

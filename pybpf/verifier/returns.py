@@ -15,21 +15,31 @@ from pybpf.verifier.results import Range, result_range
 from pybpf.verifier.state import POINTER, Reg, State
 
 
-def check_references(state: State, what: str) -> None:
-    """Raise Refusal where a reference is still held at ``what``: an exit, or "BPF_LD_[ABS|IND]"."""
+def check_references(env: Env, state: State, what: str) -> None:
+    """Raise Refusal where a reference is still held at ``what``.
+
+    That is "BPF_EXIT", "BPF_LD_[ABS|IND]" or "tail_call".
+    """
     if not state.refs:
         return
-    is_exit = what == "BPF_EXIT"
-    if is_exit and len(state.frames) > 1 and state.frame.callback is None:
+    # Since Linux 6.13 one function checks for all that may be left open (check_resource_leak).
+    new = env.rules.since(6, 13)
+    inner = len(state.frames) > 1
+    if inner and (new or state.frame.callback is None) and (new or what != "BPF_LD_[ABS|IND]"):
         return
-    for ref in state.refs:
-        if ref.kind != POINTER:
-            continue
-        if is_exit and len(state.frames) > 1 and ref.frame != state.frame.index:
-            continue
-        if is_exit:
-            raise Refusal(f"Unreleased reference id={ref.id} alloc_insn={ref.insn}")
+    left = [ref for ref in state.refs if ref.kind == POINTER]
+    if inner and what != "BPF_LD_[ABS|IND]":
+        left = [ref for ref in left if ref.frame == state.frame.index]
+    if not left:
+        return
+    if new:
+        where = "BPF_EXIT instruction in main prog" if what == "BPF_EXIT" else what
+        raise Refusal(f"{where} would lead to reference leak")
+    if what == "tail_call":
+        raise Refusal("tail_call would lead to reference leak")
+    if what != "BPF_EXIT":
         raise Refusal(f"{what} cannot be mixed with socket references")
+    raise Refusal(f"Unreleased reference id={left[-1].id} alloc_insn={left[-1].insn}")
 
 
 def check_return(env: Env, state: State) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pybpf.isa.abi import ProgType
 from pybpf.verifier.env import Env
-from pybpf.verifier.flow import MAX_FRAMES
+from pybpf.verifier.frames import MAX_FRAMES
 from pybpf.verifier.program import Subprogram
 from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.registers import EACCES

@@ -1,0 +1,166 @@
+"""What registers may be handed to a helper: an argument's kind in; the kinds of registers out.
+
+Source: check_reg_type, check_func_arg_reg_off and their tables in kernel/bpf/verifier.c.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from pybpf.verifier.env import Env
+from pybpf.verifier.kinds import (
+    ALLOC,
+    BASE,
+    BTF_ID,
+    BUF,
+    CTX,
+    DYNPTR,
+    FUNC,
+    MAP_KEY,
+    MAP_PTR,
+    MAP_VALUE,
+    MAYBE_NULL,
+    MEM,
+    NON_OWN_REF,
+    PACKET,
+    PACKET_META,
+    PERCPU,
+    RCU,
+    RDONLY,
+    RINGBUF,
+    SCALAR,
+    SLICE,
+    SOCK_COMMON,
+    SOCKET,
+    STACK,
+    TCP_SOCK,
+    TRUSTED,
+    XDP_SOCK,
+)  # fmt: skip
+from pybpf.verifier.pointers import check_ptr_off, prohibit
+from pybpf.verifier.protos import Arg, Argument, TypeFlag
+from pybpf.verifier.refusal import Refusal, Unmodelled
+from pybpf.verifier.registers import EACCES
+from pybpf.verifier.state import Reg
+
+SOCK_STRUCTS = frozenset(
+    {
+        "sock_common", "sock", "inet_sock", "inet_connection_sock", "tcp_sock", "tcp6_sock",
+        "udp_sock", "udp6_sock", "unix_sock", "tcp_timewait_sock", "tcp_request_sock",
+        "request_sock", "mptcp_sock",
+    }
+)  # fmt: skip
+"""Structures of the kernel that begin with a ``struct sock_common``."""
+
+_BYTES = (STACK, PACKET, PACKET_META, MAP_KEY, MAP_VALUE)
+_SOCKS = (SOCK_COMMON, SOCKET, TCP_SOCK, XDP_SOCK)
+_MOVABLE = frozenset(
+    {
+        SCALAR, STACK, PACKET, PACKET_META, MAP_KEY, MAP_VALUE, MEM, MEM | RDONLY, MEM | RINGBUF,
+        BUF, BUF | RDONLY,
+    }
+)  # fmt: skip
+_FIXED = frozenset(
+    {
+        BTF_ID, BTF_ID | ALLOC, BTF_ID | TRUSTED, BTF_ID | RCU, BTF_ID | ALLOC | NON_OWN_REF,
+        BTF_ID | ALLOC | NON_OWN_REF | RCU,
+    }
+)  # fmt: skip
+_ONE = {
+    Arg.SCALAR: SCALAR, Arg.CONST_SIZE: SCALAR, Arg.CONST_SIZE_OR_ZERO: SCALAR,
+    Arg.CONST_ALLOC_SIZE_OR_ZERO: SCALAR, Arg.CONST_MAP_PTR: MAP_PTR, Arg.PTR_TO_CTX: CTX,
+    Arg.PTR_TO_SOCKET: SOCKET, Arg.PTR_TO_RINGBUF_MEM: MEM | RINGBUF, Arg.PTR_TO_FUNC: FUNC,
+    Arg.PTR_TO_STACK: STACK, Arg.PTR_TO_CONST_STR: MAP_VALUE, Arg.PTR_TO_TIMER: MAP_VALUE,
+}  # fmt: skip
+
+
+@cache
+def accepted(kind: Arg, version: tuple[int, int]) -> tuple[int, ...]:
+    """Return the kinds of registers that an argument takes, in the order of the messages."""
+    if kind in _ONE:
+        return (_ONE[kind],)
+    new = version >= (6, 2)
+    match kind:
+        case Arg.PTR_TO_MEM | Arg.PTR_TO_MAP_KEY | Arg.PTR_TO_MAP_VALUE:
+            if not new and kind is not Arg.PTR_TO_MEM:
+                return _BYTES
+            trusted = (BTF_ID | TRUSTED,) if version >= (6, 4) else ()
+            return (*_BYTES, MEM, MEM | RINGBUF, BUF, *trusted)
+        case Arg.PTR_TO_SOCK_COMMON:
+            return _SOCKS
+        case Arg.PTR_TO_BTF_ID_SOCK_COMMON:
+            return (*_SOCKS, BTF_ID, BTF_ID | TRUSTED) if new else (*_SOCKS, BTF_ID)
+        case Arg.PTR_TO_SPIN_LOCK:
+            return (MAP_VALUE, BTF_ID | ALLOC) if new else (MAP_VALUE,)
+        case Arg.PTR_TO_BTF_ID:
+            return (BTF_ID, BTF_ID | TRUSTED, BTF_ID | RCU) if new else (BTF_ID,)
+        case Arg.PTR_TO_PERCPU_BTF_ID:
+            more = (BTF_ID | PERCPU | RCU, BTF_ID | PERCPU | TRUSTED) if new else ()
+            return (BTF_ID | PERCPU, *more)
+        case Arg.KPTR_XCHG_DEST:
+            return (MAP_VALUE,)
+        case _:
+            return (STACK, DYNPTR)
+
+
+def check_type(env: Env, number: int, reg: Reg, arg: Argument) -> None:
+    """Raise Refusal where a register is not what an argument takes."""
+    kind = reg.kind
+    if arg.flags & TypeFlag.RDONLY:
+        kind &= ~RDONLY
+    if arg.flags & TypeFlag.NULL:
+        kind &= ~MAYBE_NULL
+    if arg.kind is Arg.PTR_TO_MEM:
+        kind &= ~SLICE
+    kinds = accepted(arg.kind, env.rules.version)
+    if kind not in kinds:
+        wanted = ", ".join(env.words(one) for one in kinds)
+        raise prohibit(number, f"type={env.words(reg.kind)} expected={wanted}")
+    if kind & BASE == BTF_ID:
+        _check_struct(env, number, reg, arg)
+
+
+def _check_struct(env: Env, number: int, reg: Reg, arg: Argument) -> None:
+    if arg.kind in {Arg.PTR_TO_MEM, Arg.PTR_TO_MAP_KEY, Arg.PTR_TO_MAP_VALUE}:
+        if not arg.flags & TypeFlag.RDONLY:
+            raise Unmodelled("a structure of the kernel as memory that a helper fills")
+        return
+    if arg.kind is Arg.PTR_TO_PERCPU_BTF_ID or reg.kind & ALLOC:
+        raise Unmodelled(f"an argument that is a {env.words(reg.kind)}")
+    if reg.kind & MAYBE_NULL and (
+        not arg.flags & TypeFlag.NULL or arg.flags & TypeFlag.RELEASE
+    ):  # fmt: skip
+        raise Refusal(f"Possibly NULL pointer passed to helper arg{number}", errno=EACCES)
+    check_ptr_off(env, reg, number, fixed_ok=True)
+    name = reg.extra
+    wanted = arg.btf if arg.kind is Arg.PTR_TO_BTF_ID else "sock_common"
+    if reg.off or not isinstance(name, str):
+        raise Unmodelled("the type of a structure's member")
+    if name != wanted and not (wanted == "sock_common" and name in SOCK_STRUCTS):
+        raise Unmodelled(f"a {name} where a {wanted} is expected")
+
+
+def check_offset(env: Env, number: int, reg: Reg, arg: Argument) -> None:
+    """Raise Refusal where a pointer was moved that may not be."""
+    kind = reg.kind
+    if env.rules.since(6, 3):
+        if arg.flags & TypeFlag.RELEASE:
+            if arg.kind is Arg.PTR_TO_DYNPTR and kind == STACK:
+                return
+            moved = reg.off or (env.rules.since(7, 0) and reg.val.const != 0)
+            if moved and kind != SCALAR:
+                raise Refusal(
+                    f"R{number} must have zero offset when passed to release func or trusted arg "
+                    "to kfunc"
+                )
+        if kind & ~SLICE in _MOVABLE:
+            return
+        check_ptr_off(env, reg, number, fixed_ok=kind in _FIXED)
+        return
+    if kind == STACK and arg.kind is Arg.PTR_TO_DYNPTR and reg.off % 8:
+        raise Refusal("cannot pass in dynptr at an offset")
+    if kind in _MOVABLE and arg.kind is not Arg.PTR_TO_RINGBUF_MEM:
+        return
+    if kind in _FIXED and arg.flags & TypeFlag.RELEASE and reg.off:
+        raise Refusal(f"R{number} must have zero offset when passed to release func")
+    check_ptr_off(env, reg, number, fixed_ok=kind in _FIXED)
