@@ -18,19 +18,31 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pybpf import corpus
+from pybpf.target.snapshot import SnapshotTarget
 from pybpf.testing.oracles import judge
-from pybpf.testing.programs import GENERATION, programs
+from pybpf.testing.programs import GENERATION, mutants, programs
+from pybpf.testing.programs.compiled import compiled
 
 _SHOWN = 1000
+_TARGET = Path(__file__).parent.parent / "tests" / "data" / "targets" / "6.12.tar.gz"
 
 
-def make(seed: int, count: int, folder: Path) -> Path:
-    """Write the programs of a corpus, unless they are there; return the file."""
-    path = folder / f"{GENERATION}-{seed}-{count}.jsonl.xz"
+def make(seed: int, count: int, folder: Path, base: list[Path], target: Path) -> Path:
+    """Write the programs of a corpus, unless they are there; return the file.
+
+    Those are generated, or mutants of what is in the files of ``base``.
+    """
+    kind = "-mutants" if base else ""
+    path = folder / f"{GENERATION}{kind}-{seed}-{count}.jsonl.xz"
     if not path.exists():
+        if base:
+            old = list(compiled(base, SnapshotTarget.load(target)))
+            made = mutants(old, seed, count)
+        else:
+            made = programs(seed, count)
         fresh = path.with_suffix(".new")
         with lzma.open(fresh, "wt", preset=1) as file:
-            for program in programs(seed, count):
+            for program in made:
                 file.write(corpus.format_program(program) + "\n")
         fresh.rename(path)
     return path
@@ -75,11 +87,22 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=20000)
     parser.add_argument("--corpus", type=Path, help="a file of programs to judge instead")
+    parser.add_argument(
+        "--mutants-of", nargs="+", type=Path, metavar="FILE", default=[],
+        help="judge mutants of the programs in scripts (.ply), objects (.o) and corpora",
+    )  # fmt: skip
+    parser.add_argument("--target", type=Path, help="the snapshot that scripts are compiled for")
     parser.add_argument("--kernels", nargs="+", default=["6.12", "7.3"])
     parser.add_argument("--again", action="store_true", help="only those refused without a word")
     parser.add_argument("--to", type=Path, default=Path(), metavar="DIR")
     options = parser.parse_args()
-    path = options.corpus or make(options.seed, options.count, options.to)
+    path = options.corpus or make(
+        options.seed,
+        options.count,
+        options.to,
+        options.mutants_of,
+        options.target or _TARGET,
+    )
     for kernel in options.kernels:
         if options.again:
             judge_again(path, kernel)

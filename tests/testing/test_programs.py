@@ -1,5 +1,6 @@
 from collections import Counter
 from itertools import islice
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -7,12 +8,15 @@ import pytest
 from pybpf.corpus import CorpusProgram, Fixup, format_program, parse_program
 from pybpf.isa.assembler import assemble
 from pybpf.isa.encoding import decode
-from pybpf.testing.programs import GENERATION, programs, runnable
+from pybpf.target.snapshot import SnapshotTarget
+from pybpf.testing.programs import GENERATION, mutants, programs, runnable
+from pybpf.testing.programs.compiled import compiled
 from pybpf.testing.programs.mutate import drop, insert, mutate
 from pybpf.testing.programs.types import FLAVOURS
 from pybpf.testing.render import listing
 from pybpf.vm.batch import vm_run
 
+TARGETS = Path(__file__).parent.parent / "data" / "targets"
 JUMPS = """
     r0 = 0
     if r1 == 0 goto out
@@ -95,3 +99,21 @@ def test_mutants_differ_and_can_be_written(seed):
         assert len(mutant.insns) % 8 == 0
         assert parse_program(format_program(mutant)) == mutant
     assert changed > 150
+
+
+def test_what_a_script_compiles_to_can_be_mutated(tmp_path):
+    script = tmp_path / "a.ply"
+    script.write_text("tracepoint:sched/sched_switch { @[comm] = count() }\nBEGIN { print(1) }\n")
+    lines = tmp_path / "b.jsonl"
+    lines.write_text("".join(format_program(each) + "\n" for each in programs(1, 2)))
+    target = SnapshotTarget.load(TARGETS / "6.12.tar.gz")
+
+    base = list(compiled([script, lines], target))
+
+    assert [each.id for each in base[:2]] == ["a-0", "a-1"]
+    assert [each.maps != () for each in base[:2]] == [True, True]
+    assert base[2:] == list(programs(1, 2))
+    twice = [list(mutants(base, seed=3, count=8)) for _ in range(2)]
+    assert twice[0] == twice[1]
+    assert twice[0][1].id == "a-1-3-1"
+    assert all(a.insns != b.insns for a, b in zip(base, twice[0], strict=False))

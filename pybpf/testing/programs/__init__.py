@@ -7,7 +7,7 @@ its place there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -30,8 +30,8 @@ IDIOMS: tuple[tuple[int, Idiom], ...] = (
     *helpers.IDIOMS,
     *shapes.IDIOMS,
 )
-_SLIPS = (0.0, 0.0, 0.01, 0.02, 0.05)
-_MUTATED = 0.3
+_SLIPS = (0.0, 0.01, 0.02, 0.04, 0.07)
+_MUTATED = 0.35
 _RUN_FIELDS = frozenset({0, 8, 32, 48, 52, 56, 60, 64})
 _RESULTS = CorpusMap(MapType.ARRAY, 4, 128, 1)
 _RUNNABLE = ("socket_filter", "xdp", "sched_cls")
@@ -44,6 +44,16 @@ def programs(seed: int, count: int, first: int = 0) -> Iterator[CorpusProgram]:
         flavour = FLAVOURS[index % len(FLAVOURS)]
         program = generate(rng, flavour, f"{GENERATION}-{seed}-{index}", slips=rng.choice(_SLIPS))
         yield mutate(rng, program) if rng.random() < _MUTATED else program
+
+
+def mutants(
+    base: Sequence[CorpusProgram], seed: int, count: int, first: int = 0
+) -> Iterator[CorpusProgram]:
+    """Yield mutants of given programs: of each in turn, whatever made them."""
+    for index in range(first, first + count):
+        rng = Random(f"{GENERATION}-mutants-{seed}-{index}")  # noqa: S311 - no secret
+        old = base[index % len(base)]
+        yield replace(mutate(rng, old), id=f"{old.id}-{seed}-{index}")
 
 
 def runnable(seed: int, count: int, first: int = 0) -> Iterator[CorpusProgram]:

@@ -289,6 +289,8 @@ def lock(w: Writer) -> None:
     w.stack_pointer(2, off)
     w.call(1)
     w.copy(register, 0)
+    w.set(register, None)
+    w.set(0, None)
     end = w.code.label()
     w.branch("jeq64", register, None, 0, end)
     before = w.state.copy()

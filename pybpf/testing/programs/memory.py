@@ -163,13 +163,19 @@ def access(
     """Load, store or change atomically (where that is aligned) at ``base + off``."""
     roll = w.rng.random()
     if roll < 0.45 or not writable:
-        w.load(w.target(but=(base,)) if w.get(base) else base, base, off, size)
+        w.load(_into(w, base), base, off, size)
     elif roll < 0.7:
         w.store(base, w.number(but=(base,)), off, size)
     elif roll < 0.85 or size < 4 or not (aligned or w.wrong()):
         w.store_imm(base, off, size, w.imm())
     else:
         atomic(w, base, off, size)
+
+
+def _into(w: Writer, base: int) -> int:
+    """Return where to load to: over an address that is used but once, else elsewhere."""
+    once = w.get(base) is None and base not in w.state.pinned
+    return base if once else w.target(but=(base,))
 
 
 def atomic(w: Writer, base: int, off: int, size: int) -> None:

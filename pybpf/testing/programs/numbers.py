@@ -68,8 +68,6 @@ def _after(name: str, width: int, before: object, imm: int) -> Num:
         return Num(imm & ones, imm & ones)
     if name == "and" and (imm >= 0 or width == 32):
         return Num(0, imm & ones)
-    if name == "mod" and imm > 0:
-        return Num(0, imm - 1)
     if name == "rsh" and 0 <= imm < width:
         high = before.hi if isinstance(before, Num) and width == 64 else ones
         return Num(0, high >> imm)
@@ -118,8 +116,11 @@ def number(w: Writer, most: int, *, but: tuple[int, ...] = ()) -> int:
         most += w.pick((1, 2, 8, 1000))
     if w.slips and w.chance(0.06):
         return into
-    ways = (_by_mask, _by_branch, _by_branch, _by_shift, _by_modulo, _by_two_branches, _by_low_half)
-    w.pick(ways)(w, into, most)
+    ways = (_by_mask, _by_branch, _by_branch, _by_shift, _by_two_branches, _by_low_half)
+    if w.slips and w.chance(0.1):  # kernels know nothing of a remainder, or have learnt it late
+        _by_modulo(w, into, most)
+    else:
+        w.pick(ways)(w, into, most)
     w.set(into, Num(0, most))
     if w.chance(0.12):  # through the stack
         slot = w.free_slots(8)
