@@ -77,7 +77,7 @@ def _spread_changes(program: Checked) -> None:
     while before != len(changed):
         before = len(changed)
         for sub in program.subprograms:
-            if any(callee in changed for _, callee in sub.calls):
+            if any(callee in changed for _, callee in sub.calls + sub.takes):
                 changed.add(sub.index)
 
 
@@ -131,7 +131,9 @@ def _edges(program: Checked, at: int) -> tuple[list[int], list[int]]:
         if called:
             program.pruning.update((at, at + 2))
             program.joins.update((at + 2, *called))
-            program.subprograms[program.subprogram_at[called[0]]].is_callback = True
+            index = program.subprogram_at[called[0]]
+            program.subprograms[index].is_callback = True
+            program.subprograms[program.subprogram_of[at]].takes.append((at, index))
         return [at + 2], called
     if code & op.CLASS not in {op.JMP, op.JMP32}:
         return [at + 1], []

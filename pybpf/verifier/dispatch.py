@@ -23,6 +23,8 @@ from pybpf.verifier.state import State
 def make_step(env: Env, at: int) -> Step:
     """Return the step of a slot."""
     slot = env.slots[at]
+    if slot.code & op.CLASS == op.LD and slot.code & op.MODE in {op.ABS, op.IND}:
+        return make_packet_load(env, at, slot)
     message = refuse_fields(slot, env.rules)
     if message is not None:
         first = slot.dst if _is_branch(slot) and env.rules.since(6, 8) else None
@@ -47,9 +49,7 @@ def make_step(env: Env, at: int) -> Step:
         return make_atomic(env, at, slot)
     if kind in {op.ST, op.STX}:
         return make_store(env, at, slot)
-    if slot.code == op.LDDW:
-        return make_lddw(env, at, slot)
-    return make_packet_load(env, at, slot)
+    return make_lddw(env, at, slot)
 
 
 def _is_branch(slot: Raw) -> bool:

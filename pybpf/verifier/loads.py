@@ -12,6 +12,7 @@ from pybpf.verifier.pointers import check_ptr_off
 from pybpf.verifier.program import Raw
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import check_written, read
+from pybpf.verifier.reserved import refuse_fields
 from pybpf.verifier.returns import check_references
 from pybpf.verifier.scalar import constant
 from pybpf.verifier.state import UNINIT, UNKNOWN_REG, Reg, State, known_reg
@@ -144,11 +145,14 @@ def _refuse_callback(env: Env, subprog: int) -> str | None:
 def make_packet_load(env: Env, at: int, slot: Raw) -> Step:
     """Return the step of a load of packet bytes by offset (``ldabs``, ``ldind``)."""
     allowed = env.prog_type in _READ_BY_LD_ABS
+    message = refuse_fields(slot, env.rules)
     indirect = slot.code & op.MODE == op.IND
 
     def step(env: Env, state: State) -> int:
         if not allowed:
             raise Refusal("BPF_LD_[ABS|IND] instructions not allowed for this program type")
+        if message is not None:
+            raise Refusal(message)
         regs = state.frame.regs
         ctx = read(regs, _CTX_REG)
         check_references(env, state, "BPF_LD_[ABS|IND]")

@@ -82,10 +82,11 @@ class Subprogram:
     """A run of slots that is called: ``start`` … ``end`` - 1; ``depth`` of stack in bytes.
 
     ``is_callback``: a lddw_func takes its address. ``is_async``: it was registered for a timer.
+    ``calls`` and ``takes``: slots that call another, or take its address, with its number.
     """
 
     __slots__ = (
-        "calls",
+        "calls", "takes",
         "depth",
         "end",
         "has_ld_abs",
@@ -105,6 +106,7 @@ class Subprogram:
         self.is_callback = self.is_async = False
         self.has_tail_call = self.has_ld_abs = self.tail_call_reachable = False
         self.calls: list[tuple[int, int]] = []
+        self.takes: list[tuple[int, int]] = []
 
 
 class Checked:

@@ -96,7 +96,7 @@ def _jump(slot: Raw, rules: Rules) -> str | None:
         return "BPF_EXIT uses reserved fields" if bad else None
     if operation == op.OP_MAY_GOTO:
         bad = code != op.MAY_GOTO or slot.src or slot.dst or slot.imm
-        return f"invalid may_goto imm {slot.imm}" if bad else None
+        return f"invalid may_goto off {slot.off} imm {slot.imm}" if bad else None
     if not (slot.imm if code & op.SOURCE else slot.src):
         return None
     return (

@@ -229,7 +229,7 @@ def _store_fixed(
     if off % 8 == 0 and env.privileged:
         if reg is not None and reg.kind == SCALAR:
             made = _spilled_scalar(env, regs, value or 0, size)
-        elif reg is None and insn is not None and env.rules.since(6, 3):
+        elif reg is None and insn is not None and env.rules.since(6, 1):
             made = known_reg(insn.imm)
     if made is None and reg is not None and reg.kind & 0xFF not in _UNSPILLABLE and (
         reg.kind != SCALAR
@@ -313,7 +313,7 @@ def _store_bytes(
         if value is not None:
             env.precise(state, value)
         kind = ZERO
-    elif reg is None and insn is not None and insn.imm == 0 and env.rules.since(6, 3):
+    elif reg is None and insn is not None and insn.imm == 0 and env.rules.since(6, 1):
         kind = ZERO
     for i in range(size):
         kinds[(start - i) & 7] = kind
@@ -329,7 +329,7 @@ def _store_variable(
     low, high = ptr.val.smin + off, ptr.val.smax + off + size
     reg = None if value is None else state.frame.regs[value]
     zero = (reg is not None and reg.is_null) or (
-        reg is None and insn is not None and insn.imm == 0 and env.rules.since(6, 3)
+        reg is None and insn is not None and insn.imm == 0 and env.rules.since(6, 1)
     )
     for at in range(low, high):
         spi = (-at - 1) >> 3

@@ -27,13 +27,20 @@ def check_stack_depth(env: Env) -> None:
         and env.prog_type in _PRIVATE
         and not any(sub.has_tail_call for sub in subprograms)
     )
-    _descend(env, subprograms[0], 0, 0, private=private)
+    seen: set[tuple[int, int, int]] = set()
+    _descend(env, subprograms[0], 0, 0, seen, private=private)
     for sub in subprograms[1:]:
         if sub.is_async:
-            _descend(env, sub, 0, 0, private=False)
+            _descend(env, sub, 0, 0, set(), private=False)
 
 
-def _descend(env: Env, sub: Subprogram, depth: int, frame: int, *, private: bool) -> None:
+def _descend(
+    env: Env, sub: Subprogram, depth: int, frame: int, seen: set[tuple[int, int, int]], *,
+    private: bool,
+) -> None:  # fmt: skip
+    if (sub.index, depth, frame) in seen:
+        return
+    seen.add((sub.index, depth, frame))
     if sub.index and sub.has_tail_call and depth >= _TAIL_CALL_STACK:
         raise Refusal(
             f"tail_calls are not allowed when call stack of previous frames is {depth} bytes. "
@@ -53,8 +60,9 @@ def _descend(env: Env, sub: Subprogram, depth: int, frame: int, *, private: bool
             raise Refusal(
                 f"combined stack size of {frame + 1} calls is {depth}. Too large", errno=EACCES
             )
-    for _, index in sub.calls:
+    subprograms = env.program.subprograms
+    takes = [(at, index) for at, index in sub.takes if not subprograms[index].is_async]
+    for _, index in sorted(sub.calls + takes):
         if frame + 1 >= MAX_FRAMES:
             raise Refusal(f"the call stack of {frame + 1} frames is too deep !", errno=7)
-        callee = env.program.subprograms[index]
-        _descend(env, callee, depth, frame + 1, private=private)
+        _descend(env, subprograms[index], depth, frame + 1, seen, private=private)

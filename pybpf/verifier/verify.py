@@ -11,6 +11,7 @@ from __future__ import annotations
 from pybpf.corpus import CorpusProgram
 from pybpf.isa.abi import ProgType
 from pybpf.target.profile import Profile
+from pybpf.verifier import opcodes as op
 from pybpf.verifier.env import Env, Log
 from pybpf.verifier.explore import explore
 from pybpf.verifier.kinds import CTX, STACK
@@ -44,6 +45,7 @@ def verify(
         env = Env(checked, rules, limits, log)
         _explore_all(env)
         check_stack_depth(env)
+        _check_callbacks_left(env)
     except Refusal as refusal:
         at = refusal.insn if refusal.insn is not None or env is None else env.at
         return _report("reject", at, refusal.message, env, refusal.errno)
@@ -126,6 +128,19 @@ def _function_state(env: Env, number: int) -> State:
     state = State(frame)
     state.at = env.program.subprograms[number].start
     return state
+
+
+def _check_callbacks_left(env: Env) -> None:
+    """Raise Refusal where an address is taken of code that was removed, as no path reaches it.
+
+    A bpf_loop of no turns leaves its function so. The address is then that of the function behind
+    it; where there is none, the kernel fails without a message (jit_subprogs).
+    """
+    last = max(sub.start for sub in env.program.subprograms if env.steps[sub.start] is not None)
+    for at, slot in enumerate(env.slots):
+        taken = slot.code == op.LDDW and slot.src == op.FUNC and env.steps[at] is not None
+        if taken and at + 1 + slot.imm > last:
+            raise Refusal("", errno=14)
 
 
 def first_state(env: Env) -> State:
