@@ -48,7 +48,7 @@ def judge_lines(lines: Iterable[str | bytes], judge: Judge, *, jobs: int = 1) ->
     Raises ProfileError for a kernel that there is no profile of.
     """
     profile(judge.kernel)
-    numbered = ((n, line) for n, line in enumerate(lines, start=1) if line.strip())
+    numbered = ((n, line.strip()) for n, line in enumerate(lines, start=1) if line.strip())
     if jobs == 1:
         for number, line in numbered:
             yield answer(line, number, judge)
