@@ -114,8 +114,11 @@ def _reads(read: _Reader) -> Callable[[Machine, int, int, int], int]:
 
     def helper(vm: Machine, to: int, size: int, address: int) -> int:
         data = read(vm, address, size & _U32)
-        vm.memory.write(to, bytes(size & _U32) if data is None else data)
-        return -EFAULT if data is None else 0
+        if data is None:
+            vm.memory.clear(to, size & _U32)
+            return -EFAULT
+        vm.memory.write(to, data)
+        return 0
 
     return helper
 
@@ -129,7 +132,7 @@ def _reads_string(read: _Reader) -> Callable[[Machine, int, int, int], int]:
             return 0
         text = read(vm, address, size - 1)
         if text is None:
-            vm.memory.write(to, bytes(size))
+            vm.memory.clear(to, size)
             return -EFAULT
         vm.memory.write(to, text + b"\0")
         return len(text) + 1
@@ -164,7 +167,8 @@ def get_current_comm(vm: Machine, to: int, size: int) -> int:
     if size == 0:
         return -EINVAL
     text = vm.world.comm[: min(size, _COMM_SIZE) - 1]
-    vm.memory.write(to, text.ljust(size, b"\0"))
+    vm.memory.clear(to, size)
+    vm.memory.write(to, text)
     return 0
 
 
@@ -197,11 +201,12 @@ def get_stack(vm: Machine, ctx: int, to: int, size: int, flags: int) -> int:
     vm.check_context(ctx)
     size &= _U32
     if flags & ~(_SKIP_FRAMES | _USER_STACK) or size % 8:
-        vm.memory.write(to, bytes(size))
+        vm.memory.clear(to, size)
         return -EINVAL
     frames = _frames(vm, flags)[: size // 8]
     data = b"".join(frame.to_bytes(8, vm.memory.byteorder) for frame in frames)
-    vm.memory.write(to, data.ljust(size, b"\0"))
+    vm.memory.clear(to, size)
+    vm.memory.write(to, data)
     return len(data) or -EFAULT
 
 

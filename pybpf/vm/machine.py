@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-from pybpf.dataclass import dataclass
+from pybpf.dataclass import dataclass, field
 from pybpf.errors import VmFault
 from pybpf.isa.helpers import HELPERS
 from pybpf.isa.insn import R0, R1, R6, R10, STACK_SIZE, ByteOrder, Insn, Program
@@ -59,12 +59,13 @@ class Helper:
 
 @dataclass(slots=True)
 class Image:
-    """A program made ready for one machine."""
+    """A program made ready for one machine; ``functions`` are addresses by first instruction."""
 
     program: Program
     steps: list[Step]
     compiled: Compiled | None = None
     tried: bool = False
+    functions: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -320,9 +321,12 @@ class Machine:
 
     def function_address(self, index: int) -> int:
         """Return the address that stands for the subprogram at ``index`` of the program loading."""
-        region = self.memory.add(bytearray(), "a function", writable=False)
-        self._functions[region.address] = (self.image, index)
-        return region.address
+        known = self.image.functions.get(index)
+        if known is None:
+            region = self.memory.add(bytearray(), "a function", writable=False)
+            known = self.image.functions[index] = region.address
+            self._functions[known] = (self.image, index)
+        return known
 
     def _load(self, program: Program) -> Image:
         image = self.images.get(id(program))

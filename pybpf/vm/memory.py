@@ -134,6 +134,12 @@ class AddressSpace:
             target, start = self._locate("store", address, len(data))
             target[start : start + len(data)] = data
 
+    def clear(self, address: int, size: int) -> None:
+        """Write ``size`` zeros from ``address`` on; raises Trap, before it makes any."""
+        if size:
+            target, start = self._locate("store", address, size)
+            target[start : start + size] = bytes(size)
+
     def loader(self, size: int) -> Callable[[int], int]:
         """Return a ``load`` of one size, which takes addresses that wrap around."""
         regions, order, refused = self._regions, self.byteorder, self.load

@@ -35,14 +35,15 @@ def alu(draw):
     row = draw(st.sampled_from(ALU))
     by_imm = row.form is Form.ALU_IMM
     by_reg = row.form in {Form.ALU_REG, Form.MOVSX}
-    return insn(row.name, draw(data), draw(data) if by_reg else 0, imm=draw(imms) if by_imm else 0)
+    source = draw(data | st.sampled_from([8, 10])) if by_reg else 0
+    return insn(row.name, draw(data), source, imm=draw(imms) if by_imm else 0)
 
 
 @st.composite
 def memory(draw):
     """An access to the stack or to the run's memory, seldom outside it."""
     row = draw(st.sampled_from(LOADS + STORES + ATOMICS))
-    base = draw(st.sampled_from([8, 10]))
+    base = draw(st.sampled_from([8, 10, 8, 10, 7]))
     off = draw(st.integers(0, 31) | st.sampled_from([0, 8, 16, 24, -1, 30])) - 40 * (base == 10)
     if row in LOADS:
         return insn(row.name, draw(data), base, off)

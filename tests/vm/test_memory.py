@@ -109,3 +109,14 @@ def test_any_address_is_either_in_a_region_or_refused(address, size):
     else:
         with pytest.raises(Trap):
             space.load(address, size)
+
+
+def test_zeros_are_made_only_where_they_fit():
+    space = AddressSpace()
+    region = space.add(bytearray(b"abcdef"), "memory")
+
+    space.clear(region.address + 1, 2)
+    space.clear(region.address + 9, 0)
+    assert region.data == b"a\0\0def"
+    with pytest.raises(Trap, match="cannot store 1099511627776 bytes at offset 0 of memory"):
+        space.clear(region.address, 1 << 40)

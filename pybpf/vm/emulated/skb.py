@@ -28,7 +28,7 @@ def load_bytes(vm: Machine, ctx: int, offset: int, to: int, size: int) -> int:
     packet = skb_of(vm, ctx).packet
     offset, size = offset & U32, size & U32
     if offset > _INT_MAX or offset + size > packet.length:
-        vm.memory.write(to, bytes(size))
+        vm.memory.clear(to, size)
         return -EFAULT
     vm.memory.write(to, packet.content()[offset : offset + size])
     return 0
@@ -42,7 +42,7 @@ def load_bytes_relative(vm: Machine, ctx: int, offset: int, to: int, size: int, 
     start = places.get(header & U32)
     whole = packet.head + packet.region.data
     if start is None or offset > 0xFFFF or start + offset + size > len(whole):
-        vm.memory.write(to, bytes(size))
+        vm.memory.clear(to, size)
         return -EFAULT
     vm.memory.write(to, bytes(whole[start + offset : start + offset + size]))
     return 0

@@ -116,7 +116,7 @@ def per_cpu_ptr(vm: Machine, address: int, cpu: int) -> int:
 
 def perf_event_read_value(vm: Machine, _table: int, _flags: int, place: int, size: int) -> int:
     """Read a counter: there are none."""
-    vm.memory.write(place, bytes(size & U32))
+    vm.memory.clear(place, size & U32)
     return -EINVAL if size & U32 != 24 else -ENOENT
 
 
@@ -138,8 +138,11 @@ def copy_from_user_task(
     if flags:
         return -EINVAL
     data = reading.read_user(vm, address, size & U32)
-    vm.memory.write(to, bytes(size & U32) if data is None else data)
-    return 0 if data is not None else -EFAULT
+    if data is None:
+        vm.memory.clear(to, size & U32)
+        return -EFAULT
+    vm.memory.write(to, data)
+    return 0
 
 
 def set_retval(vm: Machine, value: int) -> int:

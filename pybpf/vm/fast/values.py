@@ -200,7 +200,10 @@ class Values:
                     a = self.state[dst]
                 known = None
                 if a is not None and b is not None:
-                    known = _shifted(a, *(b if effect is Effect.ADD else (-b[1], -b[0])))
+                    low, high = b[0], b[1]
+                    if effect is Effect.SUB:
+                        low, high = -high, -low
+                    known = _shifted(a, low, high)
                 self.let(dst, f"{reg} {effect} {other}", known)
             case Effect.AND:
                 bounds = [known[1] for known in (a, b) if known is not None]
