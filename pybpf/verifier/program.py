@@ -86,7 +86,7 @@ class Subprogram:
     """
 
     __slots__ = (
-        "calls", "takes",
+        "calls",
         "depth",
         "end",
         "has_ld_abs",
@@ -96,6 +96,7 @@ class Subprogram:
         "is_callback",
         "start",
         "tail_call_reachable",
+        "takes",
     )  # fmt: skip
 
     def __init__(self, index: int, start: int, end: int) -> None:

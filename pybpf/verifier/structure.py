@@ -38,9 +38,9 @@ def check_structure(subject: CorpusProgram, rules: Rules) -> Checked:
     program.functions = check_functions(program)
     if not program.functions:
         _check_abnormal_return(program)
+    _resolve_lddw(program, rules)
     if rules.checks_all_slots:
         check_all(program, rules)
-    _resolve_lddw(program, rules)
     walk(program, rules)
     return program
 

@@ -134,12 +134,15 @@ def _check_callbacks_left(env: Env) -> None:
     """Raise Refusal where an address is taken of code that was removed, as no path reaches it.
 
     A bpf_loop of no turns leaves its function so. The address is then that of the function behind
-    it; where there is none, the kernel fails without a message (jit_subprogs).
+    it; where there is none, the kernel fails without a message (jit_subprogs), if the program has
+    other functions.
     """
-    last = max(sub.start for sub in env.program.subprograms if env.steps[sub.start] is not None)
+    reached = [sub.start for sub in env.program.subprograms if env.steps[sub.start] is not None]
+    if len(reached) < 2:
+        return
     for at, slot in enumerate(env.slots):
         taken = slot.code == op.LDDW and slot.src == op.FUNC and env.steps[at] is not None
-        if taken and at + 1 + slot.imm > last:
+        if taken and at + 1 + slot.imm > reached[-1]:
             raise Refusal("", errno=14)
 
 
