@@ -27,7 +27,7 @@ from pybpf.verifier.pointers import prohibit
 from pybpf.verifier.program import Raw
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import check_written, leaks, read
-from pybpf.verifier.state import State
+from pybpf.verifier.state import UNKNOWN_REG, State
 
 _REFUSED = frozenset({CTX, PACKET, PACKET_META, FLOW_KEYS, SOCKET, SOCK_COMMON, TCP_SOCK, XDP_SOCK})
 
@@ -68,7 +68,9 @@ def _make_rmw(at: int, slot: Raw, size: int, *, fetch: bool, exchange: bool) -> 
             raise prohibit(src, "leaks addr into mem")
         _check_target(env, dst, ptr.kind)
         if into is not None:
+            # Before the memory is looked at, even where this is the pointer to it.
             check_written(into)
+            regs[into] = UNKNOWN_REG
         check_access(env, state, dst, off, size, write=False, strict=True)
         if into is not None:
             check_access(env, state, dst, off, size, write=False, value=into, strict=True)

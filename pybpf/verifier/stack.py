@@ -26,7 +26,6 @@ from pybpf.verifier.reads import mark_read, mark_written
 from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.registers import EACCES, assign_id
 from pybpf.verifier.state import (
-    UNINIT,
     UNKNOWN_REG,
     ZERO_REG,
     Frame,
@@ -360,8 +359,9 @@ def _store_variable(
                 "uninit stack in range of var-offset write prohibited for !root; "
                 f"insn {state.at}, off: {at}"
             )
-        changed = kinds[:i] + bytes([new]) + kinds[i + 1 :]
-        frame.stack[spi] = Slot(changed, UNINIT if changed[7] == SPILL else None)
+        # All of a spilled register is lost with one byte: Linux since 7.0, and stable releases.
+        rest = bytes(MISC if other == SPILL else other for other in kinds)
+        frame.stack[spi] = Slot(rest[:i] + bytes([new]) + rest[i + 1 :])
     if zero_used and value is not None:
         env.precise(state, value)
 
