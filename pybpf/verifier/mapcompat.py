@@ -87,6 +87,8 @@ _SOCKET_WRITERS = frozenset(
         ProgType.SK_LOOKUP,
     }
 )
+_NO_DELETION = (7, 0)
+"""Since when programs that see packets may not take sockets out of maps: seen in 7.3."""
 _UPDATE, _DELETE = HELPERS["bpf_map_update_elem"], HELPERS["bpf_map_delete_elem"]
 
 ITERABLE = frozenset(
@@ -160,12 +162,15 @@ def refuse_helper(
 def _changes_sockets(helper: int, version: Version, prog_type: int, attach_type: int) -> bool:
     """Whether programs may put sockets into maps, or take them out of them.
 
-    Taking out was for everyone before Linux 6.10, and the stable releases from 6.1 on.
+    Taking out was for everyone before Linux 6.10, and the stable releases from 6.1 on; later it
+    was taken from the programs that see packets.
     """
     if helper == _DELETE and (version < (6, 1) or prog_type == ProgType.SOCK_OPS):
         return True
     if prog_type == ProgType.TRACING:
         return attach_type == AttachType.TRACE_ITER
+    if helper == _DELETE and version >= _NO_DELETION:
+        return prog_type in {ProgType.SK_REUSEPORT, ProgType.SK_LOOKUP}
     return prog_type in _SOCKET_WRITERS
 
 

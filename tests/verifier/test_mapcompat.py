@@ -46,6 +46,10 @@ def test_helpers(kind, helper, fits):
         ("map_delete_elem", (6, 12), ProgType.SOCK_OPS, 0, True),
         ("map_delete_elem", (6, 12), ProgType.KPROBE, 0, False),
         ("map_delete_elem", (5, 10), ProgType.KPROBE, 0, True),
+        ("map_delete_elem", (6, 12), ProgType.XDP, 0, True),
+        ("map_delete_elem", (7, 3), ProgType.XDP, 0, False),
+        ("map_delete_elem", (7, 3), ProgType.SK_LOOKUP, 0, True),
+        ("map_update_elem", (7, 3), ProgType.XDP, 0, True),
     ],
 )
 def test_sockets_in_maps(helper, version, prog_type, attach, fits):
