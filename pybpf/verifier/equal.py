@@ -33,6 +33,7 @@ from pybpf.verifier.state import UNKNOWN_REG, Frame, Reg, Slot, State
 INEXACT, EXACT, WITHIN = range(3)
 _RANGED = frozenset({MAP_KEY, MAP_VALUE, MEM, BUF, TP_BUFFER})
 _SPECIAL = frozenset({DYNPTR_SLOT, ITER_SLOT, IRQ_SLOT})
+_ALL = 0x3FF
 _EMPTY = Slot(bytes(8))
 
 
@@ -81,6 +82,8 @@ def states_equal(env: Env, old: State, new: State, level: int) -> bool:
         if frame.callback_depth > other.callback_depth:
             return False
         mask = live[old.at if index == last else old.frames[index + 1].site]
+        if level == EXACT and not env.rules.since(6, 16):
+            mask = _ALL
         precise = -1 if level == WITHIN else old.precise.get(index, 0)
         if not _regs_equal(env, frame.regs, other.regs, mask, precise, ids, level):
             return False

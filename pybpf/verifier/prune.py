@@ -27,7 +27,8 @@ def visit(env: Env, state: State) -> bool:
     forced = at in env.program.forced
     jumps, processed = env.jumps - env.jumps_before, env.processed - env.processed_before
     add = forced or env.test_states or (jumps >= 2 and processed >= 8)
-    _forget_dead(env, state)
+    if env.rules.forgets_dead:
+        _forget_dead(env, state)
     known = env.explored.get(at)
     if known:
         evicted = False

@@ -8,24 +8,13 @@ Opcodes that the kernel does not have were refused before.
 from __future__ import annotations
 
 from pybpf.verifier import opcodes as op
-from pybpf.verifier.program import Checked, Raw
-from pybpf.verifier.refusal import Refusal
+from pybpf.verifier.program import Raw
 from pybpf.verifier.rules import Rules
 
 _SWAPS = frozenset({16, 32, 64})
 _SHIFTS = frozenset({op.LSH, op.RSH, op.ARSH})
 _DIVISIONS = frozenset({op.DIV, op.MOD})
 _CASTS = frozenset({1, 1 << 16})
-
-
-def check_all(program: Checked, rules: Rules) -> None:
-    """Raise Refusal for the first slot with a reserved field in use."""
-    at = 0
-    while at < len(program.slots):
-        slot = program.slots[at]
-        if message := refuse_fields(slot, rules):
-            raise Refusal(message, at)
-        at += 2 if slot.code == op.LDDW else 1
 
 
 def refuse_fields(slot: Raw, rules: Rules) -> str | None:
@@ -96,7 +85,8 @@ def _jump(slot: Raw, rules: Rules) -> str | None:
         return "BPF_EXIT uses reserved fields" if bad else None
     if operation == op.OP_MAY_GOTO:
         bad = code != op.MAY_GOTO or slot.src or slot.dst or slot.imm
-        return f"invalid may_goto off {slot.off} imm {slot.imm}" if bad else None
+        off = "" if rules.since(7, 0) else f" off {slot.off}"
+        return f"invalid may_goto{off} imm {slot.imm}" if bad else None
     if not (slot.imm if code & op.SOURCE else slot.src):
         return None
     return (

@@ -32,12 +32,12 @@ def check_references(env: Env, state: State, what: str) -> None:
         left = [ref for ref in left if ref.frame == state.frame.index]
     if not left:
         return
-    if new:
+    if new and not env.rules.since(7, 0):
         where = "BPF_EXIT instruction in main prog" if what == "BPF_EXIT" else what
         raise Refusal(f"{where} would lead to reference leak")
-    if what == "tail_call":
+    if what == "tail_call" and not new:
         raise Refusal("tail_call would lead to reference leak")
-    if what != "BPF_EXIT":
+    if what != "BPF_EXIT" and not new:
         raise Refusal(f"{what} cannot be mixed with socket references")
     raise Refusal(f"Unreleased reference id={left[-1].id} alloc_insn={left[-1].insn}")
 

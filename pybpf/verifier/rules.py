@@ -19,11 +19,11 @@ class Rules:
     """
 
     __slots__ = (
-        "allow_leaks", "allow_uninit_stack", "checks_all_slots", "folds_offsets", "has_arena",
-        "has_atomics", "has_btf_id", "has_fd_array", "has_func", "has_gotol", "has_kfunc_modules",
-        "has_kfuncs", "has_load_acquire", "has_may_goto", "has_movsx", "has_signed_division",
-        "known_flags", "load_modes", "math", "max_insns", "opcodes", "privileged", "profile",
-        "version",
+        "allow_leaks", "allow_uninit_stack", "checks_all_slots", "folds_offsets", "forgets_dead",
+        "has_arena", "has_atomics", "has_btf_id", "has_fd_array", "has_func", "has_gotol",
+        "has_kfunc_modules", "has_kfuncs", "has_load_acquire", "has_may_goto", "has_movsx",
+        "has_signed_division", "known_flags", "load_modes", "math", "max_insns", "opcodes",
+        "privileged", "profile", "version",
     )  # fmt: skip
 
     def __init__(self, profile: Profile, *, privileged: bool = True) -> None:
@@ -55,7 +55,7 @@ class Rules:
         flags |= 128 if version >= (6, 8) else 0  # BPF_F_TEST_REG_INVARIANTS
         flags |= 1 << 16 if version >= (6, 9) else 0  # BPF_F_TOKEN_FD
         self.known_flags = flags
-        self.checks_all_slots = self.folds_offsets = version >= (7, 0)
+        self.checks_all_slots = self.folds_offsets = self.forgets_dead = version >= (7, 0)
 
     def may_sleep(self, kind: ProgType) -> bool:
         """Whether programs of a type may be sleepable (can_be_sleepable)."""

@@ -14,7 +14,7 @@ from pybpf.verifier.cfg import walk
 from pybpf.verifier.progbtf import check_functions, read_types, special_fields
 from pybpf.verifier.program import Checked, MapInfo, Raw, Subprogram, map_info, slots_of
 from pybpf.verifier.refusal import Refusal, Unmodelled
-from pybpf.verifier.reserved import check_all
+from pybpf.verifier.reserved import refuse_fields
 from pybpf.verifier.rules import Rules
 
 _MAX_INSNS = 1_000_000
@@ -39,8 +39,6 @@ def check_structure(subject: CorpusProgram, rules: Rules) -> Checked:
     if not program.functions:
         _check_abnormal_return(program)
     _resolve_lddw(program, rules)
-    if rules.checks_all_slots:
-        check_all(program, rules)
     walk(program, rules)
     return program
 
@@ -120,6 +118,10 @@ def _resolve_lddw(program: Checked, rules: Rules) -> None:
         code, kind = slot.code, slot.code & op.CLASS
         if kind == op.LDX and (code & op.MODE not in rules.load_modes or slot.imm):
             raise Refusal("BPF_LDX uses reserved fields", at)
+        if rules.checks_all_slots and code in rules.opcodes and code != op.LDDW and (
+            message := refuse_fields(slot, rules)
+        ):  # fmt: skip
+            raise Refusal(message, at)
         if (
             not rules.has_atomics
             and kind == op.STX
@@ -162,11 +164,11 @@ def _resolve(
         program.maps_used.append(known)
     program.map_at[at] = known
     if slot.src == op.MAP_VALUE:
-        _check_value_address(known, second.imm & 0xFFFFFFFF, at)
+        _check_value_address(known, rules, second.imm & 0xFFFFFFFF, at)
 
 
-def _check_value_address(known: MapInfo, off: int, at: int) -> None:
-    if off >= _MAX_VAR_OFF:
+def _check_value_address(known: MapInfo, rules: Rules, off: int, at: int) -> None:
+    if off >= _MAX_VAR_OFF and not rules.since(7, 0):
         raise Refusal(f"direct value offset of {off} is not allowed", at)
     if known.type == MapType.ARENA:
         raise Unmodelled("address within an arena")
