@@ -20,6 +20,8 @@ _BELOW = (
     "cur state:",
     "old state:",
 )
+# Linux 7 has statistics of each subprogram, too.
+_SUBPROGRAM = re.compile(r"subprog [0-9]+ \(.* insns_self [0-9]+ ")
 # Linux 7 explains at length what older kernels say in one line, which it still prints first.
 _EXPLANATION = "Verification failed:"
 # insn line: slot ': (' opcode ') ' text
@@ -55,7 +57,11 @@ def rejected_slot(log: str) -> int | None:
 def _said(log: str) -> list[str]:
     """Return the lines of a log up to the reason, which is the last."""
     lines = [line.strip() for line in log.partition(_EXPLANATION)[0].splitlines()]
-    return [line for line in lines if line and not line.startswith(_BELOW)]
+    return [line for line in lines if line and not _is_below(line)]
+
+
+def _is_below(line: str) -> bool:
+    return line.startswith(_BELOW) or bool(_SUBPROGRAM.match(line))
 
 
 def locate(error: KernelError, program: Program) -> None:

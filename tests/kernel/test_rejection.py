@@ -171,3 +171,11 @@ def test_every_instruction_knows_its_place():
     assert probe.span.text == "BEGIN"
     told = {span.text for span in probe.program.spans if span}
     assert {"m[pid] = time;", "@[1] = count();"} <= told
+
+
+def test_statistics_of_subprograms_are_no_reason():
+    log = (
+        "R0 !read_ok\nprocessed 1 insns (limit 1000000) max_states_per_insn 0\n"
+        "subprog 0 (<unknown>) main insns_self 1 insns_total 1 stack 0\n"
+    )
+    assert verifier_reason(log) == ("R0 !read_ok",)
