@@ -263,6 +263,15 @@ def test_the_first_tag_is_beside_the_packet_and_the_second_in_it():
         assert call("bpf_skb_vlan_push", 0x81, 0x123, after=after).r0 == value
 
 
+@pytest.mark.parametrize(("release", "left", "limit"), [((6, 1), 5, -13), ((6, 12), 0, 0)])
+def test_releases_differ_in_tags_and_metadata(release, left, limit):
+    push, pop = "r2 = 0x81; r3 = 5; call bpf_skb_vlan_push", "r1 = r6; call bpf_skb_vlan_pop"
+    tag = f"r6 = r1; {push}; {pop}; r0 = *(u32 *)(r6 + 24); exit"
+    assert run(CLS, tag, machine=Machine(world=World(release=release))).r0 == left
+    meta = MOVE.format(-36, "bpf_xdp_adjust_meta", "r0 = r0")
+    assert signed(run(XDP, meta, machine=Machine(world=World(release=release))).retval) == limit
+
+
 def test_taking_tags_away():
     popped = call("bpf_skb_vlan_pop", data=TAGGED)
 

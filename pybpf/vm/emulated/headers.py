@@ -17,6 +17,8 @@ from pybpf.vm.net.skb import ETH_P_8021AD, ETH_P_8021Q, SkBuff, protocol_of
 _ENOTSUPP = 524
 _TAGS = frozenset({ETH_P_8021Q, ETH_P_8021AD})
 _ADDRESSES = 12
+_CLEARS = (6, 2)
+"""The release from which on a tag that is taken away is forgotten."""
 _IP, _IPV6 = 0x0800, 0x86DD
 _BASE = {_IP: 20, _IPV6: 40}
 _MAX_LENGTH = 16064
@@ -64,7 +66,9 @@ def vlan_pop(vm: Machine, ctx: int) -> int:
     """Remove the outermost VLAN tag."""
     skb = skb_of(vm, ctx)
     if skb["vlan_present"]:
-        skb["vlan_present"] = skb["vlan_tci"] = skb["vlan_proto"] = 0
+        skb["vlan_present"] = 0
+        if vm.world.release >= _CLEARS:
+            skb["vlan_tci"] = skb["vlan_proto"] = 0
     else:
         if skb.protocol not in _TAGS:
             return 0

@@ -28,7 +28,9 @@ FRAME = 40
 _HEADROOM = 256
 _TAILROOM = 320
 _PAGE = 4096
-_METADATA_LIMIT = 255
+_METADATA_LIMIT, _OLD_METADATA_LIMIT = 255, 32
+_LONG_METADATA = (6, 8)
+"""The release from which on metadata may be longer."""
 
 
 class XdpBuff:
@@ -39,6 +41,7 @@ class XdpBuff:
     """
 
     def __init__(self, memory: AddressSpace, world: World, data: bytes, ctx: bytes = b"") -> None:
+        self._release = world.release
         given = _words(ctx)
         metadata = given[0] if ctx else 0
         limit = _PAGE - (_HEADROOM - metadata) - _TAILROOM
@@ -47,7 +50,7 @@ class XdpBuff:
         if len(data) > limit:
             raise Refused(EINVAL, f"a packet of more than {limit} bytes would be in fragments")
         if ctx:
-            _check(given, len(data), world.ifindex)
+            _check(given, len(data), world)
         room = _HEADROOM - metadata
         self.packet = Packet(memory, data, room=room, tail=limit - len(data), metadata=metadata)
         device = given[3] if ctx and given[3] else world.ifindex
@@ -91,7 +94,7 @@ class XdpBuff:
         size = packet.metadata - offset
         if offset < FRAME - len(packet.head) or size < 0:
             return -EINVAL
-        if invalid_metadata(size):
+        if invalid_metadata(size, self._release):
             return -13
         packet.move_metadata(offset)
         self.moved()
@@ -107,9 +110,10 @@ class XdpBuff:
         return 0
 
 
-def invalid_metadata(size: int) -> bool:
+def invalid_metadata(size: int, release: tuple[int, int]) -> bool:
     """Whether there is no metadata of this size."""
-    return size % 4 != 0 or size > _METADATA_LIMIT
+    limit = _METADATA_LIMIT if release >= _LONG_METADATA else _OLD_METADATA_LIMIT
+    return size % 4 != 0 or size > limit
 
 
 def _words(ctx: bytes) -> list[int]:
@@ -119,13 +123,13 @@ def _words(ctx: bytes) -> list[int]:
     return [int.from_bytes(padded[at : at + 4], "little") for at in range(0, SIZE, 4)]
 
 
-def _check(given: list[int], size: int, known: int) -> None:
+def _check(given: list[int], size: int, world: World) -> None:
     data, end, meta, device, queue, egress = given
-    if meta or end != size or data > end or invalid_metadata(data):
+    if meta or end != size or data > end or invalid_metadata(data, world.release):
         raise Refused(EINVAL, "data is the size of the metadata, data_end that of the packet")
     if egress or (queue and not device):
         raise Refused(EINVAL, "an egress_ifindex, or a rx_queue_index without an ingress_ifindex")
-    if device not in {0, known}:
+    if device not in {0, world.ifindex}:
         raise Refused(ENODEV, f"there is no device {device}")
     if queue:
         raise Refused(EINVAL, "the device has one queue")
