@@ -16,7 +16,7 @@ from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import EACCES
 from pybpf.verifier.state import UNKNOWN_REG, Reg, State
 
-_MAP_STRUCTS = {
+_MAP_STRUCTS: dict[int, str] = {
     MapType[kind]: name
     for name, kinds in (
         ("bpf_htab", "HASH PERCPU_HASH LRU_HASH LRU_PERCPU_HASH HASH_OF_MAPS"),
