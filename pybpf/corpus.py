@@ -94,6 +94,7 @@ class CorpusProgram:
     func_info: bytes = b""
     data: bytes | None = None
     ctx: bytes | None = None
+    kfuncs: tuple[tuple[int, str], ...] = ()
 
     @property
     def slots(self) -> int:
@@ -194,6 +195,7 @@ def parse_program(line: str | bytes, number: int = 1) -> CorpusProgram:
         func_info=reader.hex(row, "func_info"),
         data=reader.hex(row, "data") if row.get("data") is not None else None,
         ctx=reader.hex(row, "ctx") if row.get("ctx") is not None else None,
+        kfuncs=tuple(reader.kfunc(entry, insns) for entry in reader.list(row, "kfuncs")),
     )
 
 
@@ -251,6 +253,8 @@ def format_program(program: CorpusProgram) -> str:
     for name in ("btf", "func_info"):
         if value := getattr(program, name):
             row[name] = value.hex()
+    if program.kfuncs:
+        row["kfuncs"] = [[insn, name] for insn, name in program.kfuncs]
     for name in ("data", "ctx"):
         if (value := getattr(program, name)) is not None:
             row[name] = value.hex()
@@ -417,3 +421,14 @@ class _Reader:
         if not isinstance(value, list) or len(value) != 2:
             raise CorpusError(self.line, "an entry is no [key, value]")
         return self.binary(value[0], "a key"), self.binary(value[1], "a value")
+
+    def kfunc(self, value: object, insns: bytes) -> tuple[int, str]:
+        if (
+            isinstance(value, list)
+            and len(value) == 2
+            and isinstance(value[0], int)
+            and isinstance(value[1], str)
+            and 0 <= value[0] < len(insns) // _SLOT
+        ):
+            return value[0], value[1]
+        raise CorpusError(self.line, 'an entry of "kfuncs" is no [slot, name]')

@@ -168,6 +168,10 @@ class Btf:
         name, info, size_or_type = self._unpack("III", self._places[number])
         return name, info, size_or_type
 
+    def place(self, number: int) -> int:
+        """Return where in the bytes a type begins, 0 for one that is not there."""
+        return self._places[number] if 0 < number < len(self._places) else 0
+
     def text(self, offset: int) -> str:
         """Return the string at an offset into the names, empty where there is none."""
         start = self._texts + offset

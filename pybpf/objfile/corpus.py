@@ -1,8 +1,8 @@
 """An object in; each of its programs as a CorpusProgram, whole, out.
 
 What a loader would take from the running kernel is not there: addresses of externs are 0, kfuncs
-have no number, and CO-RE relocations keep what the compiler wrote, which suits the object's own
-types.
+have a name but no number, and CO-RE relocations keep what the compiler wrote, which suits the
+object's own types.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from pybpf.btf.reader import Kind
 from pybpf.corpus import CorpusMap, CorpusProgram, Fixup, FixupKind
 from pybpf.errors import EncodingError, ObjectError
 from pybpf.isa.abi import MapType
@@ -29,6 +30,7 @@ _WITHOUT_TYPES = frozenset(
         MapType.USER_RINGBUF, MapType.ARENA, MapType.PROG_ARRAY,
     }
 )  # fmt: skip
+_LINKAGE = 0xFFFF
 _CPUS = 1
 """What libbpf gives a perf event array that does not say how large it is: any will do here."""
 
@@ -40,9 +42,24 @@ def corpus_programs(found: Object) -> Iterator[tuple[ObjectProgram, CorpusProgra
     """
     if found.byteorder != "little":
         raise ObjectError(found.path, "the object is for a big-endian machine")
-    types = found.elf.section(".BTF") if found.btf is not None else None
+    types = _types(found)
     for program in found.programs:
-        yield program, _program(found, program, b"" if types is None else bytes(types.data))
+        yield program, _program(found, program, types)
+
+
+def _types(found: Object) -> bytes:
+    """Return the object's types as a loader hands them on: hidden functions are static there."""
+    section = found.elf.section(".BTF")
+    if found.btf is None or section is None:
+        return b""
+    data = bytearray(section.data)
+    for program in found.programs:
+        for info in program.functions:
+            if not info.is_global and info.type and found.btf.kind(info.type) is Kind.FUNC:
+                at = found.btf.place(info.type) + 4
+                word = int.from_bytes(data[at : at + 4], "little") & ~_LINKAGE
+                data[at : at + 4] = word.to_bytes(4, "little")
+    return bytes(data)
 
 
 def _program(found: Object, program: ObjectProgram, types: bytes) -> CorpusProgram:
@@ -74,6 +91,7 @@ def _program(found: Object, program: ObjectProgram, types: bytes) -> CorpusProgr
         b"".join(struct.pack("<II", info.slot, info.type) for info in program.functions)
         if functions
         else b"",
+        kfuncs=tuple((one.slot, one.name) for one in program.references if one.use is Use.KFUNC),
     )
 
 

@@ -85,7 +85,8 @@ def accepted(kind: Arg, version: tuple[int, int]) -> tuple[int, ...]:
             if not new and kind is not Arg.PTR_TO_MEM:
                 return _BYTES
             trusted = (BTF_ID | TRUSTED,) if version >= (6, 4) else ()
-            return (*_BYTES, MEM, MEM | RINGBUF, BUF, *trusted)
+            context = (CTX,) if version >= (7, 1) else ()
+            return (*_BYTES, MEM, MEM | RINGBUF, BUF, *trusted, *context)
         case Arg.PTR_TO_SOCK_COMMON:
             return _SOCKS
         case Arg.PTR_TO_BTF_ID_SOCK_COMMON:
@@ -103,8 +104,8 @@ def accepted(kind: Arg, version: tuple[int, int]) -> tuple[int, ...]:
             return (STACK, DYNPTR)
 
 
-def check_type(env: Env, number: int, reg: Reg, arg: Argument) -> None:
-    """Raise Refusal where a register is not what an argument takes."""
+def check_type(env: Env, number: int, reg: Reg, arg: Argument, helper: str) -> None:
+    """Raise Refusal where a register is not what an argument of ``helper`` takes."""
     kind = reg.kind
     if arg.flags & TypeFlag.RDONLY:
         kind &= ~RDONLY
@@ -117,13 +118,17 @@ def check_type(env: Env, number: int, reg: Reg, arg: Argument) -> None:
         wanted = ", ".join(env.words(one) for one in kinds)
         raise prohibit(number, f"type={env.words(reg.kind)} expected={wanted}")
     if kind & BASE == BTF_ID:
-        _check_struct(env, number, reg, arg)
+        _check_struct(env, number, reg, arg, helper)
 
 
-def _check_struct(env: Env, number: int, reg: Reg, arg: Argument) -> None:
+def _check_struct(env: Env, number: int, reg: Reg, arg: Argument, helper: str) -> None:
     if arg.kind in {Arg.PTR_TO_MEM, Arg.PTR_TO_MAP_KEY, Arg.PTR_TO_MAP_VALUE}:
         if not arg.flags & TypeFlag.RDONLY:
-            raise Unmodelled("a structure of the kernel as memory that a helper fills")
+            word = env.words(reg.kind)
+            raise Refusal(
+                f"bpf_{helper}() may write into memory pointed by R{number} type={word}",
+                errno=EACCES,
+            )
         return
     if arg.kind is Arg.PTR_TO_PERCPU_BTF_ID or reg.kind & ALLOC:
         raise Unmodelled(f"an argument that is a {env.words(reg.kind)}")
@@ -153,6 +158,9 @@ def check_offset(env: Env, number: int, reg: Reg, arg: Argument) -> None:
                     f"R{number} must have zero offset when passed to release func or trusted arg "
                     "to kfunc"
                 )
+            if kind != SCALAR:
+                check_ptr_off(env, reg, number)
+            return
         if kind & ~SLICE in _MOVABLE:
             return
         check_ptr_off(env, reg, number, fixed_ok=kind in _FIXED)

@@ -56,7 +56,7 @@ def check_argument(env: Env, state: State, call: Call, index: int) -> None:
         arg = _of_map(call, arg)
     null = reg.is_null and bool(arg.flags & TypeFlag.NULL)
     if not null:
-        check_type(env, number, reg, arg)
+        check_type(env, number, reg, arg, call.proto.name)
         check_offset(env, number, reg, arg)
     if arg.flags & TypeFlag.RELEASE:
         _note_release(env, state, call, number, arg)
@@ -93,10 +93,21 @@ def _note_release(env: Env, state: State, call: Call, number: int, arg: Argument
     reg = state.frame.regs[number]
     if arg.kind is Arg.PTR_TO_DYNPTR:
         if reg.kind == DYNPTR:
-            raise Refusal("cannot release unowned const bpf_dynptr")
-        if not held_by(env, state, reg):
+            if env.rules.since(7, 1):
+                raise Refusal("CONST_PTR_TO_DYNPTR cannot be released")
+            raise Refusal(
+                "cannot release unowned const bpf_dynptr"
+                if env.rules.since(6, 3)
+                else f"arg {number} is an unacquired reference"
+            )
+        if not held_by(env, state, reg) and not env.rules.since(7, 1):
             raise Refusal(f"arg {number} is an unacquired reference")
     elif not reg.ref and not reg.is_null:
+        if env.rules.since(7, 1):
+            raise Refusal(
+                f"release helper bpf_{call.proto.name} expects referenced PTR_TO_BTF_ID passed to "
+                f"R{number}"
+            )
         raise Refusal(f"R{number} must be referenced when passed to release function")
     call.release = number
 
@@ -129,7 +140,8 @@ def _check_kind(
             _check_size(env, state, call, number, zero_ok=arg.kind is Arg.CONST_SIZE_OR_ZERO)
         case Arg.CONST_ALLOC_SIZE_OR_ZERO:
             if reg.val.const is None:
-                raise prohibit(number, "is not a known constant'")
+                word = "a const" if env.rules.since(7, 1) else "a known constant'"
+                raise prohibit(number, f"is not {word}")
             call.mem_size = reg.val.const & 0xFFFFFFFF
             env.precise(state, number)
         case Arg.PTR_TO_FUNC:

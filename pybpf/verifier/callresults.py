@@ -11,6 +11,7 @@ from pybpf.verifier.callmeta import Call
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import (
     BTF_ID,
+    MAP_PTR,
     MAP_VALUE,
     MAYBE_NULL,
     MEM,
@@ -90,6 +91,9 @@ def set_result(env: Env, state: State, frame: Frame, call: Call) -> None:
         made.extra = ret.btf
     if made.kind & MAYBE_NULL:
         made.id = env.new_id()
+    if made.map is not None and made.map.inner is not None and env.rules.since(7, 1):
+        made.kind = MAP_PTR | MAYBE_NULL
+        made.map, made.uid = made.map.inner, made.id
     if number == _DYNPTR_DATA:
         made.root = call.root
     if number in _CASTS or number == _DYNPTR_DATA:

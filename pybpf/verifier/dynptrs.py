@@ -68,16 +68,18 @@ def check_dynptr(
         assert kind is not None
         _make(env, state, number, kind, ref)
         return
-    word = number - 1 if env.rules.since(6, 12) else number
+    word = f"arg #{number - 1 if env.rules.since(6, 12) else number}"
+    if env.rules.since(7, 1):
+        word = f"R{number}"
     old = not env.rules.since(6, 3)
     if reg.kind == DYNPTR and not flags & TypeFlag.RDONLY and not old and not env.rules.since(7, 0):
         raise Refusal("cannot pass pointer to const bpf_dynptr, the helper mutates it")
     found = dynptr_at(state, reg)
     if found is None:
-        raise Refusal(f"Expected an initialized dynptr as arg #{word}")
+        raise Refusal(f"Expected an initialized dynptr as {word}")
     assert isinstance(found.extra, Dynptr)
     if kind is not None and found.extra.kind != kind:
-        raise Refusal(f"Expected a dynptr of type {kind} as arg #{word}")
+        raise Refusal(f"Expected a dynptr of type {kind} as {word}")
     if reg.kind == STACK:
         spi = slot_of(state, reg)
         assert spi is not None
@@ -114,6 +116,11 @@ def _make(env: Env, state: State, number: int, kind: str, ref: int) -> None:
     reg = state.frame.regs[number]
     spi = None if reg.kind == DYNPTR else slot_of(state, reg)
     if spi is None:
+        if not env.rules.since(6, 3) and reg.kind == STACK:
+            if reg.val.const is None:
+                raise Unmodelled("a dynptr at a variable offset")
+            for off in (0, 8):
+                check_access(env, state, number, off, 8, write=True)
         raise Refusal("Dynptr has to be an uninitialized dynptr")
     frame = state.frames[reg.frame]
     if not env.rules.since(6, 3) and DYNPTR_SLOT in (
@@ -126,12 +133,16 @@ def _make(env: Env, state: State, number: int, kind: str, ref: int) -> None:
         if frame.stack.get(one, EMPTY).bytes[7] == DYNPTR_SLOT:
             destroy(env, state, frame, one)
     made = Reg(DYNPTR)
-    made.id = env.new_id()
     made.extra = Dynptr(kind)
+    if env.rules.since(6, 3) and not env.rules.since(7, 1):
+        made.id = env.new_id()
     if kind in REFERENCED:
         made.ref = ref or env.new_id()
         if not ref:
             state.acquire(made.ref, state.at)
+    if not made.id:
+        # The kernel counts otherwise, and nobody sees this number.
+        made.id = made.ref or env.new_id()
     other = made.copy()
     other.extra = Dynptr(kind, first=False)
     frame.stack[spi] = Slot(_BYTES, made)
@@ -151,7 +162,8 @@ def in_register(env: Env, kind: str) -> Reg:
 def destroy(env: Env, state: State, frame: Frame, spi: int) -> None:
     """Forget the dynptr of which a slot is a part, as it is written over; raises Refusal."""
     if not env.rules.since(6, 3):
-        raise Unmodelled("a dynptr that is written over")
+        frame.stack[spi] = EMPTY
+        return
     found = frame.stack[spi].reg
     assert found is not None
     assert isinstance(found.extra, Dynptr)

@@ -114,7 +114,8 @@ def _call_global(subprog: int, function: Function, env: Env, state: State) -> in
             raise Unmodelled(f"a global function's argument of kind {kind}")
         if regs[number].kind != SCALAR:
             # After a line that says which argument, in words that differ by release.
-            raise Refusal(f"Caller passes invalid args into func#{subprog} ('{function.name}')")
+            name = f" ('{function.name}')" if env.rules.since(6, 8) else ""
+            raise Refusal(f"Caller passes invalid args into func#{subprog}{name}")
     if subprog in env.program.changes_packet:
         forget(env, state)
     env.called.add(subprog)

@@ -8,6 +8,7 @@ from pybpf.verifier.access import check_access
 from pybpf.verifier.calls import check_leftovers
 from pybpf.verifier.env import Env, Step
 from pybpf.verifier.kinds import CTX, FUNC, MAP_PTR, MAP_VALUE
+from pybpf.verifier.locks import may_lock
 from pybpf.verifier.pointers import check_ptr_off
 from pybpf.verifier.program import Raw
 from pybpf.verifier.refusal import Refusal, Unmodelled
@@ -119,15 +120,21 @@ def make_lddw(env: Env, at: int, slot: Raw) -> Step:
         made.map = known
 
     message = _refuse_callback(env, made.btf) if made.kind == FUNC else None
+    # Before Linux 6.2 each address of a value with a lock was another value.
+    locked = made.kind == MAP_VALUE and may_lock(known) and not env.rules.since(6, 2)
 
     def step(env: Env, state: State) -> int:
-        del env
         if dst > 9:
             check_written(dst)
         if message is not None:
             raise Refusal(message)
         if not made.kind:
             raise Unmodelled("lddw of a BTF id")
+        if locked:
+            own = made.copy()
+            own.id = env.new_id()
+            state.frame.regs[dst] = own
+            return at + 2
         state.frame.regs[dst] = made
         return at + 2
 

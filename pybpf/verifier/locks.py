@@ -32,7 +32,8 @@ def check_lock(env: Env, state: State, number: int, *, take: bool) -> None:
     at = field_of(env, known, "spin_lock", "bpf_spin_lock")
     off = reg.off + reg.val.smin
     if at != off:
-        raise Refusal(f"off {off} doesn't point to 'struct bpf_spin_lock' that is at {at}")
+        where = f" that is at {at}" if env.rules.since(6, 2) else ""
+        raise Refusal(f"off {off} doesn't point to 'struct bpf_spin_lock'{where}")
     if take:
         if state.lock is not None:
             raise Refusal("Locking two bpf_spin_locks are not allowed")

@@ -162,14 +162,14 @@ def refuse_helper(
 def _changes_sockets(helper: int, version: Version, prog_type: int, attach_type: int) -> bool:
     """Whether programs may put sockets into maps, or take them out of them.
 
-    Taking out was for everyone before Linux 6.10, and the stable releases from 6.1 on; later it
-    was taken from the programs that see packets.
+    Taking out was for everyone before Linux 6.10, and the stable releases from 6.1 on; later both
+    were taken from the programs that see packets.
     """
     if helper == _DELETE and (version < (6, 1) or prog_type == ProgType.SOCK_OPS):
         return True
     if prog_type == ProgType.TRACING:
         return attach_type == AttachType.TRACE_ITER
-    if helper == _DELETE and version >= _NO_DELETION:
+    if version >= _NO_DELETION:
         return prog_type in {ProgType.SK_REUSEPORT, ProgType.SK_LOOKUP}
     return prog_type in _SOCKET_WRITERS
 

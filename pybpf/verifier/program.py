@@ -56,6 +56,14 @@ def map_info(spec: CorpusMap, fields: Mapping[int, tuple[str, int]]) -> MapInfo:
     )  # fmt: skip
 
 
+def _contents(spec: CorpusMap) -> bytes | None:
+    """Return the first value of a map that never changes; None where it may."""
+    if not spec.frozen:
+        return None
+    values = [value for key, value in spec.entries if not any(key)]
+    return values[-1] if values else bytes(spec.value_size)
+
+
 class Raw:
     """An instruction's slot as it is: opcode, registers, off, imm (both signed)."""
 

@@ -48,7 +48,13 @@ def check_return(env: Env, state: State) -> None:
     if leaks(env, reg):
         raise prohibit(0, "leaks addr as return value")
     if state.frame.is_async:
-        check_range(env, state, reg, state.frame.result or (0, 0), "async callback return")
+        check_range(
+            env,
+            state,
+            reg,
+            state.frame.result or (0, 0),
+            "async callback return" if env.rules.since(6, 8) else "async callback",
+        )
         return
     if state.frame.subprog:
         if reg.kind != SCALAR:

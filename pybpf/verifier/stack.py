@@ -385,11 +385,12 @@ def read_range(
         uninit = False
         high = val.smax + off
     if uninit:
-        # Since Linux 7.0 a dynptr is lost as by any other write.
-        end = low if env.rules.since(7, 0) else high + size
+        # Linux 6.3 began to keep dynptrs from it; since 7.0 they are lost as by any other write.
+        kept = env.rules.since(6, 3) and not env.rules.since(7, 0)
+        end = high + size if kept else low
         for at in range(low, end):
             if frame.stack.get((-at - 1) >> 3, EMPTY).bytes[(-at - 1) & 7] == DYNPTR_SLOT:
-                raise Refusal(f"potential write to dynptr at off={low} disallowed", errno=EACCES)
+                raise Refusal(f"potential write to dynptr at off={at} disallowed", errno=EACCES)
         return low, size
     clobber = write or (call and not env.rules.since(6, 14))
     for at in range(low, high + size):

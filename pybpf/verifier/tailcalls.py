@@ -20,7 +20,9 @@ def check_tail_call(env: Env, state: State, call: Call) -> None:
     """Raise Refusal where the program still holds something, or jumps by no table of programs."""
     known = call.map
     if known is None or known.type != MapType.PROG_ARRAY:
-        raise Refusal("expected prog array map for tail call")
+        if env.rules.since(6, 16):
+            raise Refusal("expected prog array map for tail call")
+        raise Refusal("kernel subsystem misconfigured verifier")
     index = state.frame.regs[3].val.const
     if index is not None and index < known.max_entries:
         env.precise(state, 3)
@@ -41,7 +43,8 @@ def check_tail_call(env: Env, state: State, call: Call) -> None:
 def tail_call(env: Env, state: State) -> int:
     """Go on after a tail call: it may have failed, or ended its function; return the slot."""
     if not env.rules.since(6, 19):
-        forget(env, state)
+        if env.rules.since(6, 6):
+            forget(env, state)
         return state.at + 1
     if len(state.frames) == 1:
         return state.at + 1
