@@ -1,15 +1,14 @@
 """Steps of the verifier in; its trace as the kernel would print it (log level 1) out, line by line.
 
-    0: R10=fp0
+    0: R1=ctx() R10=fp0
     ; return 1; @ prog.c:3
     0: (b7) r0 = 1                        ; R0=1
     1: (95) exit
     processed 2 insns (limit 1000000) max_states_per_insn 0 total_states 0 peak_states 0
 
 Registers and stack slots are written as Linux 6.18 and newer write them: all of them where a path
-begins (but for registers that nobody will read, which the model forgets), and behind an instruction
-those that it names or changed. Instructions are written as `pybpf dis` writes them. Source of the
-form: print_verifier_state in kernel/bpf/log.c.
+begins, and behind an instruction those that it names or changed. Instructions are written as `pybpf
+dis` writes them. Source of the form: print_verifier_state in kernel/bpf/log.c.
 """
 
 from __future__ import annotations

@@ -1,13 +1,21 @@
 """`pybpf verify`: objects, scripts and single programs; what it prints, as text and as JSON."""
 
+import argparse
+import doctest
 import io
 import json
+import re
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
-TARGET = Path(__file__).parents[1] / "data" / "targets" / "6.12.tar.gz"
+from pybpf.cli import verify as command
+from pybpf.verifier.explain import kinds
+
+ROOT = Path(__file__).parents[2]
+TARGET = ROOT / "tests" / "data" / "targets" / "6.12.tar.gz"
 KERNEL = ("--kernel", "6.12")
 LOOKUP = """\
 *(u32 *)(r10 - 4) = 0
@@ -95,7 +103,7 @@ def test_the_words_of_a_script_are_those_of_its_arguments(verify, tmp_path):
     path = tmp_path / "one.ply"
     path.write_text("BEGIN { @[pid] = $1; }")
 
-    assert "= 1234\n" in verify("--target", TARGET, "--log", path, "1234").out
+    assert " = 1234 " in verify("--target", TARGET, "--log", path, "1234").out
 
 
 def test_the_programs_of_an_object(verify, c_objects):
@@ -169,7 +177,7 @@ def test_the_log(verify):
     assert (
         said.out
         == """\
-0: R10=fp0
+0: R1=ctx() R10=fp0
 ; r0 = 1 @ <program>:1
 0: (b7) r0 = 1                        ; R0=1
 ; r1 = r5 @ <program>:2
@@ -450,3 +458,58 @@ def test_what_the_kernel_refuses_is_explained():
     unknown = KernelError(13, "cannot load", log="something new\n")
     explain_refusal(unknown)
     assert unknown.hints == ()
+
+
+DOCS = (ROOT / "docs/verifier.md").read_text()
+
+
+def consoles():
+    """Yield the commands that docs/verifier.md shows, each with what it prints."""
+    for block in re.findall(r"^```console\n(.*?)^```$", DOCS, re.MULTILINE | re.DOTALL):
+        command, _, output = block.partition("\n")
+        yield shlex.split(command.removeprefix("$ pybpf ")), output
+
+
+@pytest.mark.parametrize(("words", "output"), [*consoles()])
+def test_the_documentation_shows_what_happens(pybpf, words, output):
+    assert pybpf(*words).out == output
+
+
+def test_the_python_of_the_documentation_runs():
+    block = re.search(r"^```pycon\n(.*?)^```$", DOCS, re.MULTILINE | re.DOTALL)[1]
+    example = doctest.DocTestParser().get_doctest(block, {}, "docs/verifier.md", None, 0)
+
+    result = doctest.DocTestRunner().run(example)
+
+    assert (result.failed, result.attempted) == (0, 8)
+
+
+def test_the_lines_of_a_batch_that_are_documented(pybpf, tmp_path):
+    block = re.search(r"^```json\n(.*?)^```$", DOCS, re.MULTILINE | re.DOTALL)[1]
+    given, answer = block.splitlines()
+    path = tmp_path / "one.jsonl"
+    path.write_text(given)
+
+    assert pybpf("verify", *KERNEL, "--batch", path).out == f"{answer}\n"
+
+
+def test_the_keys_of_a_verdict_are_documented():
+    section = DOCS.partition("## JSON")[2].partition("\n## ")[0]
+
+    assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == KEYS
+
+
+def test_the_kinds_of_explanations_are_documented():
+    section = DOCS.partition("## Explanations")[2].partition("The messages")[0]
+
+    assert tuple(re.findall(r"`([a-z-]+)`", section))[1:] == kinds()
+
+
+def test_every_option_is_documented():
+    parser = argparse.ArgumentParser()
+    command.declare(parser)
+    options = {option for action in parser._actions for option in action.option_strings}
+
+    assert {o for o in options if o.startswith("--")} - {"--help"} <= set(
+        re.findall(r"--[a-z]+", DOCS)
+    )
