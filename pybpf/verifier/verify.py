@@ -24,6 +24,7 @@ from pybpf.verifier.stackdepth import check_stack_depth
 from pybpf.verifier.state import UNKNOWN_REG, Frame, Reg, State
 from pybpf.verifier.structure import check_structure
 
+_DEVICE_BOUND, _INVARIANTS, _TOKEN = 1 << 6, 1 << 7, 1 << 16
 _TYPED = frozenset({ProgType.TRACING, ProgType.LSM, ProgType.STRUCT_OPS, ProgType.EXT})
 
 
@@ -81,6 +82,11 @@ def refuse_load(program: CorpusProgram, rules: Rules) -> None:
     attach = rules.profile.attach_types(kind)
     if attach and program.expected_attach_type not in attach:
         raise Refusal("")
+    # A program for a device, or one loaded with a token, needs one, which a corpus cannot name.
+    if program.prog_flags & (_DEVICE_BOUND | _TOKEN):
+        raise Refusal("")
+    if program.prog_flags & _INVARIANTS:
+        raise Unmodelled("BPF_F_TEST_REG_INVARIANTS")
     if kind in _TYPED:
         raise Unmodelled(f"program type {kind.name.lower()}")
     if program.prog_flags & 16 and not rules.may_sleep(kind):
