@@ -14,6 +14,7 @@ from pybpf.isa.insn import R3, R6
 from pybpf.vm import reading
 from pybpf.vm.buffers import PerfEventArray, RingBuffer, StackTraces, finish_record
 from pybpf.vm.collections import LpmTrie, Targets
+from pybpf.vm.emulated.arguments import as_released
 from pybpf.vm.machine import MAX_LOOPS, Helper, Machine
 from pybpf.vm.maps import ArrayMap, HashMap, Map, MapOfMaps
 from pybpf.vm.memory import Trap
@@ -73,18 +74,15 @@ def map_lookup_percpu_elem(vm: Machine, table: int, key: int, cpu: int) -> int:
 def map_update_elem(vm: Machine, table: int, key: int, value: int, flags: int) -> int:
     """Set the value of the current CPU."""
     found = _changing(vm, table)
-    return found.update(
-        vm.memory.read(key, found.spec.key_size),
-        vm.memory.read(value, found.spec.value_size),
-        flags,
-        vm.world.cpu,
-    )
+    content = vm.memory.read(key, found.spec.key_size)
+    new = vm.memory.read(value, found.spec.value_size)
+    return as_released(vm, found.update(content, new, flags, vm.world.cpu))
 
 
 def map_delete_elem(vm: Machine, table: int, key: int) -> int:
     """Remove an element."""
     found = _changing(vm, table)
-    return found.delete(vm.memory.read(key, found.spec.key_size))
+    return as_released(vm, found.delete(vm.memory.read(key, found.spec.key_size)))
 
 
 def for_each_map_elem(vm: Machine, table: int, function: int, ctx: int, flags: int) -> int:

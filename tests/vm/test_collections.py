@@ -114,6 +114,13 @@ def test_programs_push_and_pop():
     assert call(machine, "map_pop_elem", "fp-24", after="r0 = *(u32 *)(r10 - 24)") == 7
 
 
+def test_operations_returned_32_bits_before_6_4():
+    machine = Machine([spec(MapType.QUEUE, key=0)])
+    machine.world.release = (6, 1)
+
+    assert call(machine, "map_pop_elem", "fp-8") == -ENOENT % (1 << 32)
+
+
 def test_a_bloom_filter_knows_what_was_put_in():
     machine = Machine([spec(MapType.BLOOM_FILTER, key=0)])
     assert call(machine, "map_peek_elem", "fp-8") == -ENOENT

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pybpf.vm.maps import Map
 
 U32 = 0xFFFF_FFFF
+_LONG_RESULTS = (6, 4)
 
 M = TypeVar("M")
 
@@ -20,6 +21,11 @@ M = TypeVar("M")
 def signed32(value: int) -> int:
     """Return the low half as two's complement."""
     return ((value ^ (1 << 31)) & U32) - (1 << 31)
+
+
+def as_released(vm: Machine, result: int) -> int:
+    """Return what a map's operation returns: before 6.4 an int, whose high half is zero in r0."""
+    return result & U32 if vm.world.release < _LONG_RESULTS else result
 
 
 def wrong_map(found: Map) -> Trap:

@@ -7,7 +7,7 @@ from errno import EBUSY, EINVAL, ENOENT
 from types import MappingProxyType
 
 from pybpf.vm.collections import Bloom, Queue, Storage, UserRing
-from pybpf.vm.emulated.arguments import map_of, wrong_map
+from pybpf.vm.emulated.arguments import as_released, map_of, wrong_map
 from pybpf.vm.emulated.dynptrs import make
 from pybpf.vm.machine import Helper, Machine
 from pybpf.vm.memory import Trap
@@ -22,7 +22,7 @@ def map_push_elem(vm: Machine, table: int, value: int, flags: int) -> int:
     found = vm.map_at(table)
     if not isinstance(found, Queue | Bloom):
         raise wrong_map(found)
-    return found.push(vm.memory.read(value, found.spec.value_size), flags)
+    return as_released(vm, found.push(vm.memory.read(value, found.spec.value_size), flags))
 
 
 def map_pop_elem(vm: Machine, table: int, value: int) -> int:
@@ -36,14 +36,14 @@ def map_peek_elem(vm: Machine, table: int, value: int) -> int:
     found = vm.map_at(table)
     if isinstance(found, Bloom):
         known = found.contains(vm.memory.read(value, found.spec.value_size))
-        return 0 if known else -ENOENT
+        return as_released(vm, 0 if known else -ENOENT)
     queue = map_of(vm, table, Queue)
     return _given(vm, queue, value, queue.peek())
 
 
 def _given(vm: Machine, queue: Queue, address: int, value: bytes | None) -> int:
     vm.memory.write(address, bytes(queue.spec.value_size) if value is None else value)
-    return -ENOENT if value is None else 0
+    return as_released(vm, -ENOENT if value is None else 0)
 
 
 def storage_get(vm: Machine, table: int, owner: int, value: int, flags: int) -> int:
