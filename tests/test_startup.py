@@ -74,3 +74,24 @@ def test_the_package_itself_loads_nothing():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
     assert run.stdout == "pybpf\n"
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("command", ["run", "ply"])
+def test_a_live_run_asks_the_kernel_and_loads_no_model(command):
+    loaded = modules(command, "BEGIN { @[pid] = count(); exit(0); }")
+    assert not {m for m in loaded if m.startswith(("pybpf.verifier", "pybpf.corpus"))}
+
+
+@pytest.mark.parametrize("options", [["-e", "--no-verify"], ["--vm", "--events", "/dev/null"]])
+def test_what_does_not_verify_loads_no_model(options):
+    target = ROOT / "tests" / "data" / "targets" / "6.12.tar.gz"
+    loaded = modules("run", *options, "--target", str(target), "BEGIN { exit(0); }")
+    assert "pybpf.verifier" not in loaded
+
+
+def test_a_dry_run_loads_the_model_and_nothing_that_it_does_not_need():
+    target = ROOT / "tests" / "data" / "targets" / "6.12.tar.gz"
+    loaded = modules("run", "-e", "--target", str(target), "BEGIN { exit(0); }")
+    assert "pybpf.verifier.verify" in loaded
+    assert not loaded & (HEAVY - {"pathlib", "json", "gzip", "shutil", "tempfile"})

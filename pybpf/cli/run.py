@@ -66,7 +66,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="recorded events, JSON lines; without --vm for where there is no BPF",
     )  # fmt: skip
     add("--target", metavar="FILE", help="compile for a snapshot (with --vm or --dry-run)")
-    add("--no-verify", action="store_true", help="let --dry-run not ask the verifier's model")
+    add("--no-verify", action="store_true", help="leave the verifier's model alone")
 
 
 def _buffer(text: str) -> int:
@@ -140,14 +140,15 @@ def _verify(options: argparse.Namespace, script: CompiledScript, target: Target)
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def _explained(options: argparse.Namespace) -> Iterator[None]:
     """Say of a program that the kernel refuses why that is, in plain words."""
     try:
         yield
     except KernelError as error:
-        from pybpf.cli.checked import explain_refusal
+        if not options.no_verify:
+            from pybpf.cli.checked import explain_refusal
 
-        explain_refusal(error)
+            explain_refusal(error)
         raise
 
 
@@ -199,7 +200,7 @@ def _run_live(options: argparse.Namespace, source: Source, environment: dict[str
             unbuffered=options.unbuffer,
             events=script.events,
         )
-        with _explained(), Bar() as bar:
+        with _explained(options), Bar() as bar:
             session = stack.enter_context(
                 Session(
                     script,

@@ -250,8 +250,17 @@ REFUSED = """\
 """
 
 
-@pytest.mark.parametrize("debug", [False, True])
-def test_a_program_that_the_kernel_refuses_is_five_lines(pybpf, monkeypatch, debug):
+EXPLAINED = """\
+  hint: why: r9 has no value on some path to here; a call clears r1 to r5, and r0 is set by calls \
+only
+  hint: fix: give r9 a value on every path; what must survive a call belongs in r6 to r9 or on the \
+stack
+"""
+
+
+@pytest.fixture
+def broken_programs(monkeypatch):
+    """Let scripts be compiled to programs that the kernel refuses."""
     from pybpf.cli import run
     from pybpf.dataclass import replace
     from pybpf.isa.insn import insn
@@ -268,6 +277,11 @@ def test_a_program_that_the_kernel_refuses_is_five_lines(pybpf, monkeypatch, deb
         return replace(script, probes=(replace(probe, program=program),))
 
     monkeypatch.setattr(run, "_compile", broken)
+
+
+@pytest.mark.usefixtures("broken_programs")
+@pytest.mark.parametrize("debug", [False, True])
+def test_a_program_that_the_kernel_refuses_is_five_lines(pybpf, debug):
     said = pybpf("ply", *["-d"] * debug, "BEGIN {\n  m[1] = pid;\n}")
     (slot,) = re.findall(r"instruction ([0-9]+)", said.err)
     told, rest = said.err[: len(REFUSED.format(slot))], said.err[len(REFUSED.format(slot)) :]
@@ -277,6 +291,16 @@ def test_a_program_that_the_kernel_refuses_is_five_lines(pybpf, monkeypatch, deb
         assert rest.splitlines()[0].startswith(("0: ", "func#0", "Live regs", "; ", "R1"))
     else:
         assert rest == "  hint: -d shows the kernel's whole log\n"
+
+
+@pytest.mark.usefixtures("broken_programs")
+def test_a_program_that_the_kernel_refuses_is_explained(pybpf):
+    said = pybpf("run", "BEGIN {\n  m[1] = pid;\n}")
+
+    (slot,) = re.findall(r"instruction ([0-9]+)", said.err)
+    assert said.err == (
+        REFUSED.format(slot) + EXPLAINED + "  hint: -d shows the kernel's whole log\n"
+    )
 
 
 @pytest.mark.parametrize("debug", [False, True])
