@@ -55,16 +55,23 @@ class Fuzzer:
             if self.given and time.monotonic() < end:
                 self._check(loop, self.given)
         # A boot takes long, so the others have as much time again between two of them.
+        guests = [loop for loop in self.loops if loop.guest]
+        local = [loop for loop in self.loops if not loop.guest]
+        took = _TURN
         while time.monotonic() < end:
+            turn = min(end, time.monotonic() + took) if guests else end
+            self._take_turns(local, turn)
             began = time.monotonic()
-            for loop in self.loops:
-                if loop.guest and time.monotonic() < end:
+            for loop in guests:
+                if time.monotonic() < end:
                     self._check(loop, self._next(loop))
-            turn = min(end, 2 * time.monotonic() - began + _TURN)
-            while time.monotonic() < turn and not all(loop.guest for loop in self.loops):
-                for loop in self.loops:
-                    if not loop.guest and time.monotonic() < turn:
-                        self._check(loop, self._next(loop))
+            took = max(_TURN, time.monotonic() - began)
+
+    def _take_turns(self, loops: Sequence[Loop], end: float) -> None:
+        while loops and time.monotonic() < end:
+            for loop in loops:
+                if time.monotonic() < end:
+                    self._check(loop, self._next(loop))
 
     def _read(self) -> Iterator[CorpusProgram]:
         for path in sorted(self.folder.glob("*.jsonl")):
