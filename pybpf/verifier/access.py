@@ -207,10 +207,15 @@ def check_within(
 def check_region_access(
     env: Env, number: int, reg: Reg, off: int, size: int, limit: int, *, zero_ok: bool = False
 ) -> None:
-    """Raise Refusal where the variable part may lead out of an area (check_mem_region_access)."""
+    """Raise Refusal where the variable part may lead out of an area (check_mem_region_access).
+
+    ``off`` holds the pointer's fixed part.
+    """
     val = reg.val
     low = val.smin
-    if low < 0 and (low == _S64_MIN or not -_S32 <= off + low < _S32 or low + off < 0):
+    # Where offsets are folded, a fixed one is a part of what may be negative.
+    start = low + reg.off if env.rules.folds_offsets else low
+    if start < 0 and (low == _S64_MIN or not -_S32 <= off + low < _S32 or low + off < 0):
         raise prohibit(number, _BEFORE_OFFSET)
     # The kernel prints one line about the area and one about the bound; the last is the message.
     try:

@@ -14,6 +14,7 @@ from pybpf.verifier.cfg import walk
 from pybpf.verifier.progbtf import check_functions, read_types, special_fields
 from pybpf.verifier.program import Checked, MapInfo, Raw, Subprogram, map_info, slots_of
 from pybpf.verifier.refusal import Refusal, Unmodelled
+from pybpf.verifier.registers import FRAME_POINTER
 from pybpf.verifier.reserved import refuse_fields
 from pybpf.verifier.rules import Rules
 
@@ -115,30 +116,40 @@ def _resolve_lddw(program: Checked, rules: Rules) -> None:
     at = 0
     while at < len(slots):
         slot = slots[at]
-        code, kind = slot.code, slot.code & op.CLASS
-        if kind == op.LDX and (code & op.MODE not in rules.load_modes or slot.imm):
-            raise Refusal("BPF_LDX uses reserved fields", at)
-        if rules.checks_all_slots and code in rules.opcodes and code != op.LDDW and (
-            message := refuse_fields(slot, rules)
-        ):  # fmt: skip
+        if message := _refuse_slot(slot, rules):
             raise Refusal(message, at)
-        if (
-            not rules.has_atomics
-            and kind == op.STX
-            and (code & op.MODE not in {op.MEM, op.ATOMIC} or slot.imm)
-        ):
-            raise Refusal("BPF_STX uses reserved fields", at)
-        if code == op.LDDW:
-            second = slots[at + 1] if at + 1 < len(slots) else None
-            if second is None or second.code or second.dst or second.src or second.off:
-                raise Refusal("invalid bpf_ld_imm64 insn", at)
-            if slot.src:
-                _resolve(program, rules, at, slot, second, fixed.get(at))
-            at += 2
+        if slot.code != op.LDDW:
+            at += 1
             continue
+        second = slots[at + 1] if at + 1 < len(slots) else None
+        if second is None or second.code or second.dst or second.src or second.off:
+            raise Refusal("invalid bpf_ld_imm64 insn", at)
+        if slot.off and rules.checks_all_slots:
+            raise Refusal("BPF_LD_IMM64 uses reserved fields", at)
+        if slot.src:
+            _resolve(program, rules, at, slot, second, fixed.get(at))
+        at += 2
+
+
+def _refuse_slot(slot: Raw, rules: Rules) -> str | None:
+    """Return what the kernel says of a slot that is no instruction, before it follows any path."""
+    code, kind = slot.code, slot.code & op.CLASS
+    if rules.checks_all_slots:
         if code not in rules.opcodes:
-            raise Refusal(f"unknown opcode {code:02x}", at)
-        at += 1
+            return f"unknown opcode {code:02x}"
+        if max(slot.dst, slot.src) > FRAME_POINTER:
+            return f"R{slot.dst if slot.dst > FRAME_POINTER else slot.src} is invalid"
+    if kind == op.LDX and (code & op.MODE not in rules.load_modes or slot.imm):
+        return "BPF_LDX uses reserved fields"
+    if not rules.has_atomics and kind == op.STX and (
+        code & op.MODE not in {op.MEM, op.ATOMIC} or slot.imm
+    ):  # fmt: skip
+        return "BPF_STX uses reserved fields"
+    if code == op.LDDW:
+        return None
+    if code not in rules.opcodes:
+        return f"unknown opcode {code:02x}"
+    return refuse_fields(slot, rules) if rules.checks_all_slots else None
 
 
 def _resolve(
