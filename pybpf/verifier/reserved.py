@@ -87,13 +87,9 @@ def _jump(slot: Raw, rules: Rules) -> str | None:
         bad = code != op.MAY_GOTO or slot.src or slot.dst or slot.imm
         off = "" if rules.since(7, 0) else f" off {slot.off}"
         return f"invalid may_goto{off} imm {slot.imm}" if bad else None
-    if not (slot.imm if code & op.SOURCE else slot.src):
-        return None
-    return (
-        "BPF_JMP/JMP32 uses reserved fields"
-        if rules.since(6, 9)
-        else "BPF_JMP uses reserved fields"
-    )
+    if slot.imm if code & op.SOURCE else slot.src:
+        return "BPF_JMP/JMP32 uses reserved fields"
+    return None
 
 
 def _load(slot: Raw) -> str | None:
