@@ -43,7 +43,8 @@ from pybpf.verifier.pointers import MAX_VAR_OFF, prohibit, shown, shown_whole
 from pybpf.verifier.program import Raw
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import EACCES, leaks
-from pybpf.verifier.stack import check_bounds, load, store
+from pybpf.verifier.stack import load, store
+from pybpf.verifier.stackareas import check_bounds
 from pybpf.verifier.state import UNKNOWN_REG, Reg, State, scalar_reg
 from pybpf.verifier.values import access_value
 

@@ -29,7 +29,7 @@ from pybpf.verifier.protos import Arg, Argument, TypeFlag
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.regions import check_region, check_size_pair
 from pybpf.verifier.registers import EACCES, leaks, read
-from pybpf.verifier.stack import EMPTY
+from pybpf.verifier.stackareas import EMPTY
 from pybpf.verifier.state import Reg, State
 from pybpf.verifier.timers import check_timer
 from pybpf.verifier.values import check_value

@@ -17,7 +17,7 @@ from pybpf.verifier.protos import TypeFlag
 from pybpf.verifier.reads import mark_read, mark_written
 from pybpf.verifier.references import forget_slices, release
 from pybpf.verifier.refusal import Refusal, Unmodelled
-from pybpf.verifier.stack import EMPTY
+from pybpf.verifier.stackareas import EMPTY
 from pybpf.verifier.state import Frame, Reg, Slot, State
 
 LOCAL, RINGBUF, SKB, XDP, SKB_META, FILE = "local", "ringbuf", "skb", "xdp", "skb_meta", "file"

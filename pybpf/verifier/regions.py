@@ -30,7 +30,7 @@ from pybpf.verifier.kinds import (
 from pybpf.verifier.pointers import prohibit
 from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.registers import EACCES
-from pybpf.verifier.stack import read_range
+from pybpf.verifier.stackareas import read_range
 from pybpf.verifier.state import State
 from pybpf.verifier.values import check_rights, check_value
 

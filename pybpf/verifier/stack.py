@@ -1,7 +1,7 @@
 """Reads and writes of the stack, byte by byte: offsets in; registers filled and slots changed.
 
-Source: check_stack_access_within_bounds, check_stack_read_*, check_stack_write_* and
-check_stack_range_initialized in kernel/bpf/verifier.c. Offsets count bytes from the frame pointer.
+Source: check_stack_read_* and check_stack_write_* in kernel/bpf/verifier.c. Offsets count bytes from
+the frame pointer.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from pybpf.verifier import dynslots
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import (
     DYNPTR,
-    DYNPTR_SLOT,
     INVALID,
     MISC,
     NOT_INIT,
@@ -20,11 +19,12 @@ from pybpf.verifier.kinds import (
     TP_BUFFER,
     ZERO,
 )  # fmt: skip
-from pybpf.verifier.pointers import MAX_VAR_OFF, shown, shown_whole
+from pybpf.verifier.pointers import shown
 from pybpf.verifier.program import Raw
 from pybpf.verifier.reads import mark_read, mark_written
 from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.registers import EACCES, assign_id
+from pybpf.verifier.stackareas import EMPTY, frame_of, read_range
 from pybpf.verifier.state import (
     UNKNOWN_REG,
     ZERO_REG,
@@ -35,58 +35,9 @@ from pybpf.verifier.state import (
     known_reg,
 )  # fmt: skip
 
-STACK_SIZE = 512
-EMPTY = Slot(bytes(8))
 _UNSPILLABLE = frozenset({NOT_INIT, TP_BUFFER, DYNPTR})
 _DATA = frozenset({MISC, ZERO})
 _FULL = bytes([SPILL]) * 8
-
-
-def frame_of(state: State, reg: Reg) -> Frame:
-    """Return the frame whose stack a pointer points into."""
-    return state.frames[reg.frame]
-
-
-def check_bounds(
-    env: Env, state: State, number: int, reg: Reg, off: int, size: int, *, write: bool, call: bool
-) -> None:
-    """Raise Refusal where an access leaves the stack; grow the stack to where it reaches.
-
-    ``off`` holds the pointer's fixed part; ``call``: by a helper, which may do both.
-    """
-    what = " indirect access to" if call else " write to" if write else " read from"
-    if call and env.rules.since(6, 14):
-        what = " write to" if write else " read from"
-    val = reg.val
-    if val.const is not None:
-        low = val.smin + off
-        high = low + size
-    else:
-        if val.smax >= MAX_VAR_OFF or val.smin <= -MAX_VAR_OFF:
-            raise Refusal(f"invalid unbounded variable-offset{what} stack R{number}", errno=EACCES)
-        low, high = val.smin + off, val.smax + off + size
-    frame = frame_of(state, reg)
-    free = write or call or env.rules.allow_uninit_stack
-    floor = -STACK_SIZE if free else -frame.depth
-    if low < floor or low > -1 or high > 0:
-        if val.const is not None:
-            raise Refusal(f"invalid{what} stack R{number} off={low} size={size}", errno=EACCES)
-        where = f"{shown(env, val)} off={off}" if env.rules.since(6, 3) else shown(env, val)
-        if env.rules.folds_offsets:
-            where = f"{shown_whole(env, reg)} off={off - reg.off}"
-        raise Refusal(
-            f"invalid variable-offset{what} stack R{number} var_off={where} size={size}",
-            errno=EACCES,
-        )
-    grow(env, frame, -low)
-
-
-def grow(env: Env, frame: Frame, depth: int) -> None:
-    """Note that a frame uses so many bytes of stack."""
-    if depth > frame.depth:
-        frame.depth = (depth + 7) & -8
-    subprogram = env.program.subprograms[frame.subprog]
-    subprogram.depth = max(subprogram.depth, depth)
 
 
 def load(env: Env, state: State, reg: Reg, off: int, size: int, into: int | None) -> None:
@@ -123,7 +74,7 @@ def _load_fixed(
         assert reg is not None
         if size == 8 and kinds[0] == SPILL:
             if into is not None:
-                named = assign_id(env, reg)
+                named = assign_id(env, reg) if env.rules.since(6, 8) else reg
                 if named is not reg:
                     frame.stack[spi] = Slot(kinds, named)
                 state.frame.regs[into] = named
@@ -364,72 +315,6 @@ def _store_variable(
         frame.stack[spi] = Slot(rest[:i] + bytes([new]) + rest[i + 1 :])
     if zero_used and value is not None:
         env.precise(state, value)
-
-
-def read_range(
-    env: Env, state: State, number: int, reg: Reg, off: int, size: int, *, call: bool,
-    uninit: bool = False, zero_ok: bool = False, write: bool = False,
-) -> tuple[int, int] | None:  # fmt: skip
-    """Raise Refusal unless all bytes that may be read are initialised.
-
-    ``call``: by a helper. ``uninit``: it fills the area, whatever was there; then the result is
-    where (offset, size), for ``scrub``, which the caller calls once the arguments are checked.
-    """
-    if size == 0 and not zero_ok:
-        raise Refusal("invalid zero-sized read", errno=EACCES)
-    check_bounds(env, state, number, reg, off, size, write=write, call=call)
-    val = reg.val
-    frame = frame_of(state, reg)
-    low = high = val.smin + off
-    if val.const is None:
-        uninit = False
-        high = val.smax + off
-    if uninit:
-        # Linux 6.3 began to keep dynptrs from it; since 7.0 they are lost as by any other write.
-        kept = env.rules.since(6, 3) and not env.rules.since(7, 0)
-        end = high + size if kept else low
-        for at in range(low, end):
-            if frame.stack.get((-at - 1) >> 3, EMPTY).bytes[(-at - 1) & 7] == DYNPTR_SLOT:
-                raise Refusal(f"potential write to dynptr at off={at} disallowed", errno=EACCES)
-        return low, size
-    clobber = write or (call and not env.rules.since(6, 14))
-    for at in range(low, high + size):
-        _check_byte(env, frame, number, reg, low, at, size, call=call, clobber=clobber)
-        mark_read(state, frame.index, (-at - 1) >> 3)
-    return None
-
-
-def _check_byte(
-    env: Env, frame: Frame, number: int, reg: Reg, low: int, at: int, size: int, *,
-    call: bool, clobber: bool,
-) -> None:  # fmt: skip
-    start = -at - 1
-    spi, i = start >> 3, start & 7
-    kinds, spilled = frame.stack.get(spi, EMPTY)
-    kind = kinds[i]
-    if kind == MISC:
-        return
-    if kind == ZERO or (kind == INVALID and env.rules.allow_uninit_stack):
-        if clobber:
-            frame.stack[spi] = Slot(kinds[:i] + bytes([MISC]) + kinds[i + 1 :], spilled)
-        return
-    if kinds[7] == SPILL and spilled is not None and (
-        spilled.kind == SCALAR or env.rules.allow_leaks
-    ):  # fmt: skip
-        if clobber:
-            frame.stack[spi] = Slot(bytes(MISC if k == SPILL else k for k in kinds))
-        return
-    what = " indirect" if call and not env.rules.since(6, 14) else ""
-    if reg.val.const is not None:
-        raise Refusal(
-            f"invalid{what} read from stack R{number} off {low}+{at - low} size {size}",
-            errno=EACCES,
-        )
-    raise Refusal(
-        f"invalid{what} read from stack R{number} var_off {shown(env, reg.val)}+{at - low} "
-        f"size {size}",
-        errno=EACCES,
-    )
 
 
 def scrub(env: Env, state: State, reg: Reg, low: int, size: int) -> None:
