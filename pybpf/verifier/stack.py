@@ -1,7 +1,7 @@
 """Reads and writes of the stack, byte by byte: offsets in; registers filled and slots changed.
 
-Source: check_stack_read_* and check_stack_write_* in kernel/bpf/verifier.c. Offsets count bytes from
-the frame pointer.
+Source: check_stack_read_* and check_stack_write_* in kernel/bpf/verifier.c. Offsets count bytes
+from the frame pointer.
 """
 
 from __future__ import annotations
