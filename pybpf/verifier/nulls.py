@@ -19,6 +19,7 @@ from pybpf.verifier.kinds import (
 from pybpf.verifier.packet import each_reg
 from pybpf.verifier.state import ZERO_REG, Reg, State
 
+_STARTED = frozenset({"timer", "workqueue", "task_work"})
 _SOCKS = frozenset({MapType.SOCKMAP, MapType.SOCKHASH})
 
 
@@ -34,7 +35,9 @@ def not_null(reg: Reg) -> Reg:
         if known.inner is not None:
             new.kind = MAP_PTR
             new.map = known.inner
-            new.uid = reg.id
+            # Only what is started by one helper and named by another tells maps apart.
+            if any(kind in _STARTED for kind, _ in known.inner.fields.values()):
+                new.uid = reg.id
         elif known.type == MapType.XSKMAP:
             new.kind = XDP_SOCK
         elif known.type in _SOCKS:
