@@ -7,17 +7,29 @@ executing).
 
 from __future__ import annotations
 
+from functools import cache
+
+from pybpf.isa.abi import ProgType
 from pybpf.verifier import opcodes as op
 from pybpf.verifier.program import Checked, Raw
+from pybpf.verifier.protos import proto
 
 _ARGS = 0x3E
 _CLOBBERED = 0x3F
 
 
-def find_live(program: Checked) -> None:
-    """Note for each slot which registers may be read before they are written, as bits."""
+def find_live(program: Checked, version: tuple[int, int]) -> None:
+    """Note for each slot which registers may be read before they are written, as bits.
+
+    A helper reads as many as it has arguments, a subprogram those that it reads itself.
+    """
     count = len(program.slots)
-    effects = [_effects(slot) for slot in program.slots]
+    effects = [_effects(slot, version) for slot in program.slots]
+    starts = {
+        at: at + 1 + slot.imm
+        for at, slot in enumerate(program.slots)
+        if slot.code == op.CALL and slot.src == op.CALL_LOCAL
+    }
     live = [0] * count
     # Slots come in an order in which those that follow are found first; few rounds are needed.
     changed = True
@@ -28,6 +40,8 @@ def find_live(program: Checked) -> None:
             for successor in program.successors[at]:
                 after |= live[successor]
             reads, writes = effects[at]
+            if at in starts:
+                reads = live[starts[at]] & _ARGS
             before = reads | (after & ~writes)
             if before != live[at]:
                 live[at] = before
@@ -37,7 +51,19 @@ def find_live(program: Checked) -> None:
     program.dead = [dead[mask] for mask in live]
 
 
-def _effects(slot: Raw) -> tuple[int, int]:
+@cache
+def _arguments(number: int, version: tuple[int, int]) -> int:
+    """Return the registers that a helper reads, as bits."""
+    most = 0
+    for kind in ProgType:
+        known = proto(number, version, kind)
+        if known is None:
+            return _ARGS
+        most = max(most, len(known.args))
+    return _ARGS & (2 << most) - 1
+
+
+def _effects(slot: Raw, version: tuple[int, int]) -> tuple[int, int]:
     """Return the registers that an instruction reads, and those that it writes, as bits."""
     code, kind = slot.code, slot.code & op.CLASS
     dst, src = 1 << slot.dst, 1 << slot.src
@@ -57,7 +83,7 @@ def _effects(slot: Raw) -> tuple[int, int]:
         return 1 << 6 | (src if code & op.MODE == op.IND else 0), _CLOBBERED
     operation = code & op.OP
     if operation == op.OP_CALL:
-        return _ARGS, _CLOBBERED
+        return (_arguments(slot.imm, version) if slot.src == 0 else _ARGS), _CLOBBERED
     if operation == op.OP_EXIT:
         return 1, 0
     if operation in {op.OP_JA, op.OP_MAY_GOTO}:

@@ -42,7 +42,7 @@ def verify(
     try:
         refuse_load(program, rules)
         checked = check_structure(program, rules)
-        find_live(checked)
+        find_live(checked, rules.version)
         env = Env(checked, rules, limits, log)
         _explore_all(env)
         check_stack_depth(env)
