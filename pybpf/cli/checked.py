@@ -19,8 +19,12 @@ def check(script: CompiledScript, target: Target, *, verbose: bool) -> int:
     """Judge all programs of a script by the model; return 1 where it rejects one, else 0.
 
     The kernel is that of the profile nearest to the target's release. What the model cannot say is
-    told where ``verbose`` asks for it.
+    told where ``verbose`` asks for it; of big-endian machines it can say nothing.
     """
+    if target.arch.byteorder != "little":
+        if verbose:
+            print("note: the model is of little-endian machines only", file=sys.stderr)
+        return 0
     from pybpf.cli.verdict import rejection
     from pybpf.target.profile import nearest, profile
     from pybpf.verifier.subject import of_script

@@ -16,6 +16,7 @@ from pybpf.cli import UsageError, inputs
 if TYPE_CHECKING:
     from enum import IntEnum
 
+    from pybpf.isa.abi import AttachType, ProgType
     from pybpf.script import MapSpec
     from pybpf.verifier.subject import Subject
 
@@ -46,12 +47,18 @@ def subjects(options: argparse.Namespace) -> Sequence[Subject]:
     """
     if options.file is None:
         raise UsageError("nothing to verify\n  hint: an object, a script, or --batch FILE")
-    if options.type is not None:
-        return [_one(options)]
-    for name in ("attach", "map"):
-        if getattr(options, name):
-            raise UsageError(f"--{name} is about a single program: it goes with --type")
-    found = _many(options)
+    if options.type is None:
+        for name in ("attach", "map"):
+            if getattr(options, name):
+                raise UsageError(f"--{name} is about a single program: it goes with --type")
+    is_file = inputs.is_file(options.file)
+    data = inputs.read_bytes(options.file) if is_file else None
+    if data is not None and data.startswith(_ELF):
+        found = _object(data, options)
+    elif options.type is not None:
+        return [_one(data, options)]
+    else:
+        found = _script(data, options)
     if options.prog is None:
         return found
     chosen = [one for one in found if one.name == options.prog]
@@ -64,10 +71,8 @@ def subjects(options: argparse.Namespace) -> Sequence[Subject]:
     return chosen
 
 
-def _many(options: argparse.Namespace) -> Sequence[Subject]:
-    data = inputs.read_bytes(options.file) if inputs.is_file(options.file) else None
-    if data is not None and data.startswith(_ELF):
-        return _object(data, options)
+def _script(data: bytes | None, options: argparse.Namespace) -> Sequence[Subject]:
+    """Return the probes of a script: what was read from a file, or else the argument itself."""
     if data is not None and b"\0" in data:
         raise UsageError(
             f"{options.file} is neither an object nor a script\n"
@@ -78,35 +83,58 @@ def _many(options: argparse.Namespace) -> Sequence[Subject]:
 
     given = options.file
     source = inputs.script(given) if data is None else inputs.as_text(given, data)
-    environment = inputs.environment(options.arguments)
-    return [*of_script(compile_script(source, inputs.target(options.target, environment)))]
+    target = inputs.target(options.target, inputs.environment(options.arguments))
+    if target.arch.byteorder != "little":
+        raise UsageError("the model is of little-endian machines, and the target is none")
+    return [*of_script(compile_script(source, target))]
 
 
 def _object(data: bytes, options: argparse.Namespace) -> Sequence[Subject]:
+    """Return the programs of an object, with the types that their sections say or the options."""
+    from pybpf.dataclass import replace
     from pybpf.objfile.object import Object
     from pybpf.verifier.subject import of_object
 
-    if options.arguments or options.target:
-        raise UsageError("arguments and --target are for scripts, not for objects")
-    return [*of_object(Object.parse(data, options.file))]
+    if options.arguments or options.target or options.map:
+        raise UsageError("arguments, --target and --map are not for objects")
+    found = [*of_object(Object.parse(data, options.file))]
+    if options.type is None:
+        return found
+    prog_type, attach = _types(options)
+    return [
+        replace(
+            one,
+            program=replace(
+                one.program, prog_type=int(prog_type), expected_attach_type=int(attach or 0)
+            ),
+        )
+        for one in found
+    ]
 
 
-def _one(options: argparse.Namespace) -> Subject:
+def _types(options: argparse.Namespace) -> tuple[ProgType, AttachType | None]:
+    """Return the types that ``--type`` and ``--attach`` name; raises UsageError."""
+    from pybpf.isa.abi import AttachType, ProgType
+
+    prog_type = _member(options.type, ProgType, "program type")
+    if options.attach is None:
+        return prog_type, None
+    return prog_type, _member(options.attach, AttachType, "attach type")
+
+
+def _one(data: bytes | None, options: argparse.Namespace) -> Subject:
     """Return a single program; bytes are judged as they are, whatever they hold."""
     from pybpf.cli.dis import from_hex
     from pybpf.dataclass import replace
-    from pybpf.isa.abi import AttachType, ProgType
     from pybpf.isa.assembler import assemble
     from pybpf.verifier.subject import of_bytes, of_program
 
-    prog_type = _member(options.type, ProgType, "program type")
-    attach = None
-    if options.attach is not None:
-        attach = _member(options.attach, AttachType, "attach type")
+    prog_type, attach = _types(options)
     maps = [_map(text) for text in options.map]
-    is_file = inputs.is_file(options.file)
-    data = inputs.read_bytes(options.file) if is_file else os.fsencode(options.file)
-    title = "<stdin>" if options.file == "-" else options.file if is_file else "<program>"
+    title = "<program>" if data is None else "<stdin>" if options.file == "-" else options.file
+    is_file = data is not None
+    if data is None:
+        data = os.fsencode(options.file)
     code = from_hex(data)
     if not code.strip():
         raise UsageError(f"{title} holds no instruction")

@@ -31,7 +31,7 @@ def _counted(number: int) -> str:
 def rejection(subject: Subject, report: Report) -> str:
     """Return why a program is rejected, where, and what to change."""
     span = None if report.insn is None else subject.span(report.insn)
-    lines = [Diagnostic(_message(report), span).render()]
+    lines = [Diagnostic(_message(subject, report), span).render()]
     if report.insn is not None:
         lines.append(f"  instruction {report.insn}: {subject.text(report.insn)}")
     explanation = explain(report.message)
@@ -40,13 +40,14 @@ def rejection(subject: Subject, report: Report) -> str:
     return "\n".join(lines)
 
 
-def _message(report: Report) -> str:
+def _message(subject: Subject, report: Report) -> str:
     """Return the verifier's last line; where it has none, as bpf(2) fails before, its errno."""
     if report.message:
         return report.message
     import os
 
-    return f"bpf(2) refuses the program: {os.strerror(report.errno)} (errno {report.errno})"
+    why = "" if subject.program.prog_type else ": it has no program type"
+    return f"bpf(2) refuses the program{why}: {os.strerror(report.errno)} (errno {report.errno})"
 
 
 def as_data(kernel: Profile, judged: Iterable[tuple[Subject, Report]]) -> Mapping[str, Any]:

@@ -116,8 +116,11 @@ def decode_one(data: bytes, slot: int) -> Insn:
     """
     part = data[slot * 8 : (slot + 2) * 8]
     words = struct.unpack_from(f"<{len(part) // 8}Q", part)
-    for raw in _decode_words(words):
-        return Insn(*raw[1:])
+    try:
+        for raw in _decode_words(words):
+            return Insn(*raw[1:])
+    except EncodingError as error:
+        raise EncodingError(slot + error.index, error.reason) from None
     raise EncodingError(slot, "the program has ended")
 
 

@@ -344,10 +344,33 @@ def test_an_instruction_that_is_none_is_shown_in_digits(verify, stdin):
 
 
 def test_a_refusal_without_words_has_its_errno(verify):
-    said = verify("--type", "unspec", "r0 = 0\nexit")
+    said = verify("--type", "cgroup_skb", "--attach", "xdp", "r0 = 0\nexit")
 
     assert said.status == 1
     assert "error: bpf(2) refuses the program: Invalid argument (errno 22)\n" in said.out
+
+
+def test_an_object_whose_section_says_no_type_gets_one(verify, c_objects):
+    path = c_objects / "text_only.el.o"
+
+    assert verify("--type", "xdp", path).out == "accept   alone  2 instructions processed\n"
+    assert verify(path).out == (
+        "reject   alone\nerror: bpf(2) refuses the program: it has no program type: "
+        "Invalid argument (errno 22)\n"
+    )
+
+
+def test_an_object_for_the_other_byte_order(verify, c_objects):
+    path = c_objects / "text_only.eb.o"
+
+    said = verify(path)
+
+    assert (said.status, said.out) == (1, "")
+    assert said.err == f"error: {path}: the object is for a big-endian machine\n"
+
+
+def test_a_directory(verify, tmp_path):
+    assert verify(tmp_path).err == f"error: {tmp_path} is a directory, not a script\n"
 
 
 def test_an_error_in_the_model_is_unknown(verify, monkeypatch):
@@ -513,3 +536,14 @@ def test_every_option_is_documented():
     assert {o for o in options if o.startswith("--")} - {"--help"} <= set(
         re.findall(r"--[a-z]+", DOCS)
     )
+
+
+def test_big_endian_targets_are_not_asked_about(capsys):
+    from types import SimpleNamespace
+
+    from pybpf.cli.checked import check
+
+    target = SimpleNamespace(arch=SimpleNamespace(byteorder="big"), release="6.12.0")
+
+    assert check(None, target, verbose=True) == 0
+    assert capsys.readouterr().err == "note: the model is of little-endian machines only\n"

@@ -473,3 +473,12 @@ def test_a_register_of_thousands_of_digits_is_refused():
 def test_a_byte_that_is_no_text_is_named():
     with pytest.raises(AssemblyError, match="no instruction has a byte 0xf5 here"):
         assemble(b"\xf5".decode("utf-8", "surrogateescape"))
+
+
+def test_instructions_know_where_they_were_written():
+    program = assemble("r0 = 1 ; exit  # two\nlast:\n  goto last", "a.s")
+
+    assert [span.text for span in program.spans] == ["r0 = 1", "exit", "goto last"]
+    assert [(span.source.name, span.line) for span in program.spans] == [
+        ("a.s", 1), ("a.s", 1), ("a.s", 3),
+    ]  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from pybpf.errors import EncodingError
-from pybpf.isa.encoding import decode, encode
+from pybpf.isa.encoding import decode, decode_one, encode
 from pybpf.isa.insn import Insn, Program, insn
 from pybpf.isa.layout import strip_labels
 from pybpf.isa.table import OPS, ROWS
@@ -219,3 +219,16 @@ def test_every_row_round_trips(op):
 
     assert decode(data).insns[0].op is op
     assert encode(decode(data)) == data
+
+
+def test_one_instruction_of_a_program_that_is_none():
+    code = bytes.fromhex("0500630000000000 ff00000000000000 1801000002000000 0000000003000000")
+
+    assert decode_one(code, 0) == insn("ja", off=99)
+    assert decode_one(code, 2) == insn("lddw", 1, imm=(3 << 32) + 2)
+    with pytest.raises(EncodingError, match="instruction 1: no instruction has opcode 0xff"):
+        decode_one(code, 1)
+    with pytest.raises(EncodingError, match="the program has ended"):
+        decode_one(code, 4)
+    with pytest.raises(EncodingError, match="instruction 2: lddw lacks its second slot"):
+        decode_one(code[:24], 2)
