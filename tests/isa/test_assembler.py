@@ -476,7 +476,7 @@ def test_a_byte_that_is_no_text_is_named():
 
 
 def test_instructions_know_where_they_were_written():
-    program = assemble("r0 = 1 ; exit  # two\nlast:\n  goto last", "a.s")
+    program = assemble("r0 = 1; exit  # two\nlast:\n  goto last", "a.s")
 
     assert [span.text for span in program.spans] == ["r0 = 1", "exit", "goto last"]
     assert [(span.source.name, span.line) for span in program.spans] == [
