@@ -34,7 +34,7 @@ def rejection(subject: Subject, report: Report) -> str:
     lines = [Diagnostic(_message(subject, report), span).render()]
     if report.insn is not None:
         lines.append(f"  instruction {report.insn}: {subject.text(report.insn)}")
-    explanation = explain(report.message)
+    explanation = explain(report.message, report.errno)
     if explanation is not None:
         lines += [f"  why: {explanation.why}", f"  fix: {explanation.fix}"]
     return "\n".join(lines)
@@ -64,7 +64,7 @@ def as_data(kernel: Profile, judged: Iterable[tuple[Subject, Report]]) -> Mappin
 
 
 def _program(subject: Subject, report: Report) -> Mapping[str, Any]:
-    explanation = explain(report.message) if report.verdict == "reject" else None
+    explanation = explain(report.message, report.errno) if report.verdict == "reject" else None
     return {
         "name": subject.name,
         "prog_type": subject.program.prog_type,

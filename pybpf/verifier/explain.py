@@ -6,6 +6,7 @@ beginning; where several rows match, the first counts.
 
 from __future__ import annotations
 
+import errno
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -44,8 +45,30 @@ def _rows() -> tuple[_Row, ...]:
     return tuple(rows)
 
 
-def explain(message: str) -> Explanation | None:
-    """Return what a message of the verifier means; None for one that is not in the table."""
+_SILENT: Mapping[int, Explanation] = {
+    errno.E2BIG: Explanation(
+        "program-size",
+        "the program has no instruction, or more than the kernel takes: 1 million, or 4096 without "
+        "privileges",
+        "split it by tail calls",
+    ),
+    errno.EINVAL: Explanation(
+        "program-type",
+        "the kernel does not know the program's type, or not with this attach type or these flags, "
+        "and refuses it before it looks at an instruction",
+        "choose another type or a newer kernel; `pybpf verify --kernel` tells for others",
+    ),
+}
+"""What bpf(2) refuses without a word of the verifier, by errno."""
+
+
+def explain(message: str, number: int = 0) -> Explanation | None:
+    """Return what a message of the verifier means; None for one that is not in the table.
+
+    ``number`` is the errno, which is all there is where the message is empty.
+    """
+    if not message:
+        return _SILENT.get(number)
     for row in _rows():
         if match := row.pattern.match(message):
             return Explanation(row.kind, _filled(row.why, match), _filled(row.fix, match))
@@ -59,4 +82,5 @@ def _filled(text: str, match: re.Match[str]) -> str:
 
 def kinds() -> tuple[str, ...]:
     """Return the kinds of rejections that are explained, in the order of the table."""
-    return tuple(dict.fromkeys(row.kind for row in _rows()))
+    silent = [explanation.kind for explanation in _SILENT.values()]
+    return tuple(dict.fromkeys([*(row.kind for row in _rows()), *silent]))

@@ -354,9 +354,15 @@ def test_an_object_whose_section_says_no_type_gets_one(verify, c_objects):
     path = c_objects / "text_only.el.o"
 
     assert verify("--type", "xdp", path).out == "accept   alone  2 instructions processed\n"
-    assert verify(path).out == (
-        "reject   alone\nerror: bpf(2) refuses the program: it has no program type: "
-        "Invalid argument (errno 22)\n"
+    assert (
+        verify(path).out
+        == """\
+reject   alone
+error: bpf(2) refuses the program: it has no program type: Invalid argument (errno 22)
+  why: the kernel does not know the program's type, or not with this attach type or these flags, \
+and refuses it before it looks at an instruction
+  fix: choose another type or a newer kernel; `pybpf verify --kernel` tells for others
+"""
     )
 
 

@@ -254,6 +254,12 @@ def test_a_message_that_is_not_known_has_no_explanation():
     assert explain("") is None
 
 
+def test_a_refusal_without_a_message_is_explained_by_its_errno():
+    assert explain("", 22).kind == "program-type"
+    assert explain("", 7).kind == "program-size"
+    assert explain("", 1) is None
+
+
 def test_words_of_the_message_stand_in_the_explanation():
     explanation = explain("R3 invalid mem access 'map_value_or_null'")
 
