@@ -422,7 +422,7 @@ class _Reader:
             raise CorpusError(self.line, "an entry is no [key, value]")
         return self.binary(value[0], "a key"), self.binary(value[1], "a value")
 
-    def kfunc(self, value: object, insns: bytes) -> tuple[int, str]:
+    def kfunc(self, value: Any, insns: bytes) -> tuple[int, str]:
         if (
             isinstance(value, list)
             and len(value) == 2

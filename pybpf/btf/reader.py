@@ -205,6 +205,10 @@ class Btf:
         """Say whether a structure is declared, its members not told."""
         return bool(name) and self._find(Kind.FWD, name) is not None
 
+    def function_number(self, name: str) -> int | None:
+        """Return the number of the function called ``name``, or None."""
+        return self._find(Kind.FUNC, name)
+
     def function(self, name: str) -> Proto | None:
         """Return the type of the function called ``name``, or None."""
         found = self._find(Kind.FUNC, name) if name else None
@@ -292,6 +296,10 @@ class Btf:
     def _parts(self, number: int, size: int, info: int) -> range:
         first = self._places[number] + 12
         return range(first, first + size * (info & 0xFFFF), size)
+
+    def has_kind(self, kind: Kind) -> bool:
+        """Whether any type is of a kind."""
+        return any(self.kind(number) is kind for number in range(1, len(self._places)))
 
     def __len__(self) -> int:
         """Return how many types there are, ``void`` included."""

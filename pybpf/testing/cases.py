@@ -5,7 +5,9 @@ A case begins with ``== NAME [TYPE]``, then come instructions, then what kernels
 recorded: ``python -m pybpf.testing.cases KERNEL FILE`` lets a guest judge all cases.
 
 Maps are named by letters (MAPS); labels ``cb…`` and ``sub…`` begin static functions, ``glob…``
-global ones. ``{NAME}`` stands for lines that many programs begin with (PARTS).
+global ones (``glob_mem`` takes a u64 *, ``glob_ctx`` the context of XDP, ``glob_void`` returns
+nothing); ``call @NAME`` calls a function of the kernel. ``{NAME}`` stands for lines that many
+programs begin with (PARTS).
 """
 
 from __future__ import annotations
@@ -60,6 +62,10 @@ def _blob() -> tuple[bytes, dict[str, int]]:
     proto = add(13, "", 1, u32, text("a"), u64)
     add(12, "static", 0, proto)
     add(12, "global", 1, proto)
+    for word, target in (("mem", u64), ("ctx", add(4, "xdp_md", 1, 24, *member("d", u32, 0)))):
+        pointer = add(2, "", 0, target)
+        add(12, word, 1, add(13, "", 1, u32, text("a"), pointer))
+    add(12, "void", 1, add(13, "", 1, 0, text("a"), u64))
     body = b"".join(types)
     head = struct.pack("<HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(body), len(body), len(texts))
     return head + body + bytes(texts), number
@@ -87,6 +93,7 @@ MAPS = {
     "dm": CorpusMap(MapType.DEVMAP, 4, 4, 4),
     "lk": CorpusMap(MapType.ARRAY, 4, 16, 4, btf_key=1, btf_value=_TYPES["locked"]),
     "l1": CorpusMap(MapType.ARRAY, 4, 16, 1, btf_key=1, btf_value=_TYPES["locked"]),
+    "wq": CorpusMap(MapType.ARRAY, 4, 24, 4, btf_key=1, btf_value=_TYPES["queued"]),
     "tm": CorpusMap(MapType.ARRAY, 4, 24, 4, btf_key=1, btf_value=_TYPES["timed"]),
 }
 PARTS = {
@@ -110,7 +117,8 @@ class Case:
     def program(self) -> CorpusProgram:
         """Return the program as kernels and the model take it."""
         text = re.sub(r"\{(\w+)\}", lambda found: PARTS[found[1]], self.text)
-        code = assemble(text)
+        wanted = re.findall(r"call @(\w+)", text)
+        code = assemble(re.sub(r"call @\w+", "call kernel-function#1", text))
         slots = list(slot_offsets(code))
         used: dict[str, int] = {}
         fixups = []
@@ -118,10 +126,17 @@ class Case:
             if insn.symbol is not None and insn.op.name in _KINDS:
                 number = used.setdefault(insn.symbol, len(used))
                 fixups.append(Fixup(slot, _KINDS[insn.op.name], number))
+        calls = [
+            slot
+            for slot, insn in zip(slots, code.insns, strict=False)
+            if insn.op.name == "call_kfunc"
+        ]
         functions = {0: "static"}
         for label, index in code.labels.items():
             if label.startswith(("cb", "sub", "glob")):
-                functions[slots[index]] = "global" if label.startswith("glob") else "static"
+                word = re.fullmatch(r"glob_(mem|ctx|void)\d*", label)
+                kind = "global" if label.startswith("glob") else "static"
+                functions[slots[index]] = word[1] if word else kind
         info = b""
         if len(functions) > 1:
             info = b"".join(
@@ -133,10 +148,13 @@ class Case:
         return CorpusProgram(
             self.name, ProgType[self.prog_type], encode(code, "little"), maps=maps,
             fixups=tuple(fixups), btf=BTF if typed else b"", func_info=info,
+            prog_flags=_SLEEPABLE if self.prog_type == "SYSCALL" else 0,
             expected_attach_type=_ATTACH.get(self.prog_type, 0),
+            kfuncs=tuple(zip(calls, wanted, strict=True)),
         )  # fmt: skip
 
 
+_SLEEPABLE = 1 << 4
 _ATTACH = {"CGROUP_SOCK_ADDR": 8, "SK_LOOKUP": 36}
 
 

@@ -20,11 +20,13 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
+from pathlib import Path
 
 from pybpf import corpus
+from pybpf.btf.reader import Btf
 from pybpf.corpus import CorpusMap, CorpusProgram, RunResult, Verdict
 from pybpf.errors import KernelError
 from pybpf.isa.abi import MapType, ProgType
@@ -70,6 +72,7 @@ class Kernel:
         self._log = bytearray(_LOG_SIZE)
         self._maps: dict[tuple[CorpusMap, int, bytes, tuple[int, ...]], Map] = {}
         self._btf: dict[bytes, Fd] = {}
+        self._kernel_types: Btf | None = None
         signal.signal(signal.SIGALRM, lambda *_: None)
 
     def judge(self, program: CorpusProgram) -> Verdict:
@@ -144,6 +147,8 @@ class Kernel:
         self, program: CorpusProgram, maps: Sequence[int], btf: Fd | None
     ) -> tuple[Verdict, int]:
         code = program.linked(maps)
+        if program.kfuncs:
+            code = self._with_kfuncs(code, program.kfuncs)
 
         def attempt(level: int) -> int:
             self._log[0] = 0
@@ -186,6 +191,16 @@ class Kernel:
             ),
             fd,
         )
+
+    def _with_kfuncs(self, code: bytes, kfuncs: Iterable[tuple[int, str]]) -> bytes:
+        """Return instructions in which calls have the numbers of this kernel's functions."""
+        if self._kernel_types is None:
+            self._kernel_types = Btf(Path("/sys/kernel/btf/vmlinux").read_bytes())
+        data = bytearray(code)
+        for slot, name in kfuncs:
+            number = self._kernel_types.function_number(name) or 0
+            data[slot * 8 + 4 : slot * 8 + 8] = number.to_bytes(4, "little")
+        return bytes(data)
 
     def _text(self) -> str:
         """Return the end of the log."""

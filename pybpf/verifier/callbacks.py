@@ -168,8 +168,6 @@ def _previous(env: Env, state: State, at: int) -> State | None:
     """Return the last checkpoint of this path at a slot (find_prev_entry)."""
     sites = [frame.site for frame in state.frames]
     for old in env.explored.get(at, ()):
-        if old.branches and [frame.site for frame in old.frames] == sites and (
-            old.dfs < state.dfs or not env.rules.since(6, 16)
-        ):  # fmt: skip
+        if old.branches and old.dfs < state.dfs and [f.site for f in old.frames] == sites:
             return old
     return None

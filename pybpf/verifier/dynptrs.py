@@ -46,6 +46,11 @@ def slot_of(state: State, reg: Reg, size: int = _SIZE) -> int | None:
     return None if off % 8 or off >= 0 or spi + 1 < size // 8 else spi
 
 
+def place(env: Env, number: int) -> str:
+    """Return what messages about kernel functions call the argument in a register."""
+    return f"R{number}" if env.rules.since(7, 1) else f"arg#{number - 1}"
+
+
 def check_dynptr(
     env: Env, state: State, number: int, flags: TypeFlag, *, kind: str | None = None, ref: int = 0
 ) -> None:
@@ -60,8 +65,8 @@ def check_dynptr(
         kind = RINGBUF
     if reg.kind not in {STACK, DYNPTR}:
         raise Refusal(
-            f"arg#{number - 1} expected pointer to stack or const struct bpf_dynptr"
-            if env.rules.since(6, 14) else
+            f"{place(env, number)} expected pointer to stack or const struct bpf_dynptr"
+            if env.rules.since(6, 12) else
             f"arg#{number} expected pointer to stack or dynptr_ptr"
         )  # fmt: skip
     if flags & TypeFlag.UNINIT:

@@ -8,11 +8,12 @@ from pybpf.verifier import opcodes as op
 from pybpf.verifier.calls import check_leftovers, helper_call, kfunc_call, leave_callback
 from pybpf.verifier.env import END, Env, Step
 from pybpf.verifier.frames import ENTERED, LEFT, LEFT_CALLBACK, enter
-from pybpf.verifier.kinds import SCALAR, STACK
+from pybpf.verifier.globalargs import check_passed
+from pybpf.verifier.kinds import STACK
 from pybpf.verifier.packet import forget
 from pybpf.verifier.progbtf import Function
 from pybpf.verifier.program import Raw
-from pybpf.verifier.refusal import Refusal, Unmodelled
+from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.returns import check_references, check_return
 from pybpf.verifier.state import UNINIT, UNKNOWN_REG, State
 
@@ -109,13 +110,7 @@ def _call_global(subprog: int, function: Function, env: Env, state: State) -> in
     env.jumps += 1
     check_leftovers(env, state, "global call")
     regs = state.frame.regs
-    for number, kind in enumerate(function.args, start=1):
-        if kind != "scalar":
-            raise Unmodelled(f"a global function's argument of kind {kind}")
-        if regs[number].kind != SCALAR:
-            # After a line that says which argument, in words that differ by release.
-            name = f" ('{function.name}')" if env.rules.since(6, 8) else ""
-            raise Refusal(f"Caller passes invalid args into func#{subprog}{name}")
+    check_passed(env, state, subprog, function)
     if subprog in env.program.changes_packet:
         forget(env, state)
     env.called.add(subprog)

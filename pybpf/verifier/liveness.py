@@ -30,6 +30,12 @@ def find_live(program: Checked, version: tuple[int, int]) -> None:
         for at, slot in enumerate(program.slots)
         if slot.code == op.CALL and slot.src == op.CALL_LOCAL
     }
+    # What a global function is passed is looked at whether it reads it or not.
+    passed = {
+        program.subprograms[number].start: (2 << len(function.args)) - 2
+        for number, function in program.functions.items()
+        if function.is_global
+    }
     live = [0] * count
     # Slots come in an order in which those that follow are found first; few rounds are needed.
     changed = True
@@ -41,7 +47,7 @@ def find_live(program: Checked, version: tuple[int, int]) -> None:
                 after |= live[successor]
             reads, writes = effects[at]
             if at in starts:
-                reads = live[starts[at]] & _ARGS
+                reads = live[starts[at]] & _ARGS | passed.get(starts[at], 0)
             before = reads | (after & ~writes)
             if before != live[at]:
                 live[at] = before

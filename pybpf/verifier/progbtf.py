@@ -34,7 +34,7 @@ _SPECIAL = {
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A subprogram as its types say: ``args`` are "scalar", or what the model does not know."""
+    """A subprogram as its types say; ``args``: see globalargs."""
 
     name: str
     is_global: bool
@@ -110,7 +110,7 @@ def check_functions(program: Checked) -> dict[int, Function]:
         before = start
         if sub.start != start:
             raise Refusal("func_info BTF section doesn't match subprog layout in BPF program")
-        functions[sub.index] = function = _function(types, number)
+        functions[sub.index] = function = _function(types, number, subject.prog_type)
         if sub.index and not function.returns_scalar:
             if sub.has_ld_abs:
                 raise Refusal("LD_ABS is only allowed in functions that return 'int'.")
@@ -119,8 +119,9 @@ def check_functions(program: Checked) -> dict[int, Function]:
     return functions
 
 
-def _function(types: Btf, number: int) -> Function:
+def _function(types: Btf, number: int, prog_type: int) -> Function:
     from pybpf.btf.reader import Kind, Linkage
+    from pybpf.verifier.globalargs import argument
 
     if types.kind(number) is not Kind.FUNC:
         raise Refusal(f"invalid type id {number} in func info")
@@ -128,18 +129,11 @@ def _function(types: Btf, number: int) -> Function:
     proto = types.function(name)
     if proto is None:
         raise Unmodelled("the types of a function")
-    args = tuple(_argument(types, arg) for _, arg in proto.params)
+    args = tuple(argument(types, arg, prog_type) for _, arg in proto.params)
     result = proto.returns
     return Function(
         name,
         types.linkage(number) is Linkage.GLOBAL,
         args,
-        bool(result) and _argument(types, result) == "scalar",
+        bool(result) and types.kind(types.skip(result)) in {Kind.INT, Kind.ENUM, Kind.ENUM64},
     )
-
-
-def _argument(types: Btf, number: int) -> str:
-    from pybpf.btf.reader import Kind
-
-    kind = types.kind(types.skip(number))
-    return "scalar" if kind in {Kind.INT, Kind.ENUM, Kind.ENUM64} else kind.name.lower()

@@ -71,5 +71,5 @@ def _check_exit(env: Env, state: State) -> None:
     if state.rcu:
         raise Refusal("bpf_rcu_read_unlock is missing")
     if state.preempt:
-        plural = "s are" if state.preempt > 1 else " is"
+        plural = "(s) are" if state.preempt > 1 else " is"
         raise Refusal(f"{state.preempt} bpf_preempt_enable{plural} missing")

@@ -41,6 +41,10 @@ def check_structure(subject: CorpusProgram, rules: Rules) -> Checked:
         _check_abnormal_return(program)
     _resolve_lddw(program, rules)
     walk(program, rules)
+    if subject.kfuncs:
+        from pybpf.verifier.kfuncs import mark_kfuncs
+
+        mark_kfuncs(program)
     return program
 
 

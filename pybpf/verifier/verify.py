@@ -14,6 +14,7 @@ from pybpf.target.profile import Profile
 from pybpf.verifier import opcodes as op
 from pybpf.verifier.env import Env, Log
 from pybpf.verifier.explore import explore
+from pybpf.verifier.globalargs import entered
 from pybpf.verifier.kinds import CTX, STACK
 from pybpf.verifier.limits import DEFAULT_LIMITS, Limits
 from pybpf.verifier.liveness import find_live
@@ -21,7 +22,7 @@ from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.report import Report
 from pybpf.verifier.rules import Rules
 from pybpf.verifier.stackdepth import check_stack_depth
-from pybpf.verifier.state import UNKNOWN_REG, Frame, Reg, State
+from pybpf.verifier.state import Frame, Reg, State
 from pybpf.verifier.structure import check_structure
 
 _DEVICE_BOUND, _INVARIANTS, _TOKEN = 1 << 6, 1 << 7, 1 << 16
@@ -89,6 +90,8 @@ def refuse_load(program: CorpusProgram, rules: Rules) -> None:
         raise Unmodelled("BPF_F_TEST_REG_INVARIANTS")
     if kind in _TYPED:
         raise Unmodelled(f"program type {kind.name.lower()}")
+    if kind is ProgType.SYSCALL and not program.prog_flags & 16:
+        raise Refusal("Syscall programs can only be sleepable")
     if program.prog_flags & 16 and not rules.may_sleep(kind):
         raise Refusal(
             "Only fentry/fexit/fmod_ret, lsm, iter, uprobe, and struct_ops programs can be "
@@ -127,10 +130,8 @@ def _function_state(env: Env, number: int) -> State:
         raise Refusal(
             f"Global function {function.name}() doesn't return scalar. Only those are supported."
         )
-    for arg, kind in enumerate(function.args, start=1):
-        if kind != "scalar":
-            raise Unmodelled(f"a global function's argument of kind {kind}")
-        frame.regs[arg] = UNKNOWN_REG
+    regs = entered(env, function)
+    frame.regs[1 : 1 + len(regs)] = regs
     state = State(frame)
     state.at = env.program.subprograms[number].start
     return state
