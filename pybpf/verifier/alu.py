@@ -9,6 +9,7 @@ from pybpf.isa.table import BY_OPCODE, Effect, OpSpec
 from pybpf.verifier import opcodes as op
 from pybpf.verifier.env import Env, Step
 from pybpf.verifier.kinds import ARENA, SCALAR
+from pybpf.verifier.masking import Move, note_scalars
 from pybpf.verifier.pointers import add_to_pointer, prohibit
 from pybpf.verifier.program import Raw
 from pybpf.verifier.refusal import Refusal, Unmodelled
@@ -147,8 +148,10 @@ def _make_binary(env: Env, at: int, slot: Raw, operation: int, *, is32: bool) ->
     # A distance to the register that a copy was made of is remembered since Linux 6.11; for
     # subtractions and 32 bits since 7.0.
     signed = env.rules.since(7, 0)
-    linked = env.rules.since(6, 11) and (
-        (effect is Effect.ADD and not is32) or (effect in _LINKED and signed)
+    linked = (
+        env.privileged
+        and env.rules.since(6, 11)
+        and ((effect is Effect.ADD and not is32) or (effect in _LINKED and signed))
     )
 
     def step(env: Env, state: State) -> int:
@@ -164,6 +167,8 @@ def _make_binary(env: Env, at: int, slot: Raw, operation: int, *, is32: bool) ->
                 env, state, dst, src if by_reg else None, target, source, effect, is32=is32
             )
             return follow
+        if not env.privileged and by_reg and effect in _LINKED:
+            note_scalars(env, state, dst, effect)
         made = Reg(SCALAR, alu(effect, is32, target.val, source.val))
         if linked and target.id:
             _link(made, target, source.val, effect, is32=is32, signed=signed)
@@ -209,13 +214,19 @@ def _with_pointer(
     if source.kind == SCALAR:
         if src is not None:
             env.precise(state, src)
+        move = None
+        if src is not None and not env.privileged:
+            move = Move(dst, src, effect, reverse=False)
         return add_to_pointer(
-            env, dst, target, source, effect, is32=is32, reverse=False, by_reg=src is not None
+            env, state, dst, target, source, effect, is32=is32, reverse=False, move=move
         )
     if target.kind == SCALAR:
         env.precise(state, dst)
+        move = None
+        if src is not None and not env.privileged:
+            move = Move(dst, src, effect, reverse=True)
         return add_to_pointer(
-            env, dst, source, target, effect, is32=is32, reverse=True, by_reg=True
+            env, state, dst, source, target, effect, is32=is32, reverse=True, move=move
         )
     if effect is Effect.SUB and env.rules.allow_leaks:
         return UNKNOWN_REG

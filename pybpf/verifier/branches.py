@@ -35,7 +35,7 @@ from pybpf.verifier.pointers import prohibit
 from pybpf.verifier.program import Raw
 from pybpf.verifier.registers import read
 from pybpf.verifier.scalar import Scalar, constant
-from pybpf.verifier.state import Reg, State
+from pybpf.verifier.state import UNKNOWN_REG, Reg, State
 
 _PACKETS = frozenset({PACKET, PACKET_META, PACKET_END})
 _NEVER_NULL = frozenset({SOCKET, TCP_SOCK, MAP_VALUE, MAP_KEY, SOCK_COMMON})
@@ -75,7 +75,7 @@ def make_branch(env: Env, at: int, slot: Raw) -> Step:
                 if by_reg:
                     env.precise(state, src)
                 if not env.privileged:
-                    env.push(state, follow if taken else target, speculative=True)
+                    _run_ahead(env, state, follow if taken else target, dst, src if by_reg else dst)
                 return target if taken else follow
             _split_scalars(
                 env, state, dst, src if by_reg else None, left, right, effect, target, is32=is32
@@ -88,7 +88,7 @@ def make_branch(env: Env, at: int, slot: Raw) -> Step:
             if by_reg and right.kind == SCALAR:
                 env.precise(state, src)
             if not env.privileged:
-                env.push(state, follow if taken else target, speculative=True)
+                _run_ahead(env, state, follow if taken else target, dst, src if by_reg else dst)
             return target if taken else follow
         _split_pointers(
             env, state, dst, src if by_reg else None, left, right, effect, target,
@@ -97,6 +97,15 @@ def make_branch(env: Env, at: int, slot: Raw) -> Step:
         return follow
 
     return step
+
+
+def _run_ahead(env: Env, state: State, target: int, dst: int, src: int) -> None:
+    """Put off a path that only a processor takes which guesses wrong; it knows no operand.
+
+    (sanitize_speculative_path)
+    """
+    other = env.push(state, target, speculative=True)
+    other.frame.regs[dst] = other.frame.regs[src] = UNKNOWN_REG
 
 
 def _split_scalars(

@@ -43,10 +43,10 @@ class Env:
     """What a run knows and counts. ``steps``: by slot, made when first needed.
 
     ``pending``: states to be explored later, last in first out. ``explored``: checkpoints by slot.
-    ``pointer_kinds``: by slot, what loads and stores were first used with. ``touched``: see
-    backtrack; ``context``: see context. ``called``: global functions, by number. ``facts``: what
-    calls.py keeps by slot (the maps that a call was given, …). ``async_callbacks``: states in which
-    timers' functions begin.
+    ``pointer_kinds``: by slot, what loads and stores were first used with; ``masks``: see masking;
+    ``touched``: backtrack; ``context``: context. ``called``: global functions, by number.
+    ``facts``: what calls.py keeps by slot (the maps that a call was given, …).
+    ``async_callbacks``: states in which timers' functions begin.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class Env:
         self.called: set[int] = set()
         self.facts: dict[int, object] = {}
         self.pointer_kinds: dict[int, int] = {}
+        self.masks: dict[int, tuple[str, bool, int]] = {}
         self.touched: list[int] = []
         self.context: Context | None = None
         self.seen: set[int] = set()

@@ -27,10 +27,11 @@ from pybpf.verifier.kinds import (
     STACK,
     TP_BUFFER,
 )  # fmt: skip
-from pybpf.verifier.refusal import Refusal, Unmodelled
+from pybpf.verifier.masking import Move, close_window, open_window
+from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.registers import EACCES
 from pybpf.verifier.scalar import Scalar, constant
-from pybpf.verifier.state import UNKNOWN_REG, Reg
+from pybpf.verifier.state import UNKNOWN_REG, Reg, State
 
 MAX_VAR_OFF = 1 << 29
 _S32 = 1 << 31
@@ -50,6 +51,7 @@ def prohibit(number: int, what: str) -> Refusal:
 
 def add_to_pointer(
     env: Env,
+    state: State,
     dst: int,
     ptr: Reg,
     scalar: Reg,
@@ -57,11 +59,11 @@ def add_to_pointer(
     *,
     is32: bool,
     reverse: bool,
-    by_reg: bool,
+    move: Move | None = None,
 ) -> Reg:
     """Return the pointer moved by a scalar; ``reverse``: the destination was the scalar.
 
-    ``by_reg``: the scalar is in a register.
+    ``move``: what the instruction says, where a distance in a register must be masked.
     """
     val = scalar.val
     known = val.const is not None
@@ -77,8 +79,9 @@ def add_to_pointer(
     word = env.words(ptr.kind)
     check_sane(val, 0, word)
     check_sane(ptr.val, ptr.off, word)
-    if not env.privileged and by_reg and effect in {Effect.ADD, Effect.SUB}:
-        raise Unmodelled("masking of pointer arithmetic without privileges")
+    window = None
+    if move is not None and effect in {Effect.ADD, Effect.SUB}:
+        window = open_window(env, state, move, ptr, scalar)
     if effect is Effect.ADD:
         moved = _moved(env, ptr, val, subtract=False)
     elif effect is Effect.SUB:
@@ -95,6 +98,8 @@ def add_to_pointer(
     check_sane(moved.val, moved.off, word)
     if not env.privileged:
         _check_reach(env, dst, moved)
+    if window is not None and move is not None:
+        close_window(env, state, move, window, moved)
     return moved
 
 
@@ -104,7 +109,8 @@ def _check_reach(env: Env, dst: int, moved: Reg) -> None:
     (sanitize_check_bounds)
     """
     if moved.kind == STACK:
-        off = moved.off + moved.val.smin
+        value = moved.val.value
+        off = moved.off + (value - (1 << 64) if value >> 63 else value)
         if moved.val.const is None:
             raise prohibit(
                 dst,
@@ -112,7 +118,9 @@ def _check_reach(env: Env, dst: int, moved: Reg) -> None:
                 f"var_off={shown(env, moved.val)} off={off}",
             )
         if not -512 <= off < 0:
-            raise prohibit(dst, "stack pointer arithmetic goes out of range, prohibited for !root")
+            raise prohibit(
+                dst, f"stack pointer arithmetic goes out of range, prohibited for !root; off={off}"
+            )
     elif moved.kind == MAP_VALUE:
         from pybpf.verifier.values import check_value
 
