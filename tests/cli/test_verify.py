@@ -290,6 +290,26 @@ def test_a_kernel_that_there_is_no_profile_of(pybpf):
     assert said.err.startswith("error: unknown kernel profile '6.11'; did you mean '6.1")
 
 
+def test_the_file_of_a_profile(pybpf, tmp_path):
+    path = tmp_path / "mine.json"
+    packaged = ROOT / "pybpf" / "target" / "profiles" / "6.1.json"
+    path.write_text(packaged.read_text().replace('"name": "6.1"', '"name": "mine"'))
+
+    said = pybpf("verify", "--kernel", path, "--json", "--type", "xdp", "r0 = 1\nexit")
+    assert (said.status, json.loads(said.out)["kernel"]["name"]) == (0, "mine")
+
+    path.write_text("{}")
+    said = pybpf("verify", "--kernel", path, "--type", "xdp", "r0 = 1\nexit")
+    assert said.status == 1
+    assert said.err.startswith(f"error: {path}: no kernel profile")
+
+
+def test_the_running_kernel_is_the_one_that_is_asked_about(pybpf):
+    said = pybpf("verify", "--json", "--type", "xdp", "r0 = 1\nexit")
+
+    assert json.loads(said.out)["kernel"]["name"] == "live"
+
+
 def test_bytes_that_are_nothing(verify, tmp_path):
     path = tmp_path / "bytes"
     path.write_bytes(b"\x95\0\0\0\0\0\0\0")
