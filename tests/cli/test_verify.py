@@ -298,6 +298,7 @@ def test_the_file_of_a_profile(pybpf, tmp_path):
     said = pybpf("verify", "--kernel", path, "--json", "--type", "xdp", "r0 = 1\nexit")
     assert (said.status, json.loads(said.out)["kernel"]["name"]) == (0, "mine")
 
+    path = tmp_path / "none.json"
     path.write_text("{}")
     said = pybpf("verify", "--kernel", path, "--type", "xdp", "r0 = 1\nexit")
     assert said.status == 1
