@@ -21,6 +21,7 @@ FULL = CorpusProgram(
     b"info",
     b"packet",
     b"",
+    ((4, "bpf_rcu_read_lock"),),
 )
 
 
@@ -52,6 +53,13 @@ def test_linking_puts_descriptors_in_and_says_what_they_are():
 def test_linking_leaves_other_instructions_what_they_are():
     program = CorpusProgram("a", 1, bytes.fromhex(EXIT), fixups=(Fixup(0, "map_fd", 0),))
     assert program.linked([3]).hex() == "9500000003000000"
+
+
+@pytest.mark.parametrize("kfuncs", ["[1]", "[[0]]", '[["a", "b"]]', '[[9, "b"]]', "[[0, 1]]"])
+def test_calls_of_the_kernel_have_a_slot_and_a_name(kfuncs):
+    line = f'{{"id": "a", "prog_type": 1, "insns": "{EXIT}", "kfuncs": {kfuncs}}}'
+    with pytest.raises(CorpusError, match=r"an entry of \"kfuncs\" is no \[slot, name\]"):
+        corpus.parse_program(line)
 
 
 @pytest.mark.parametrize(

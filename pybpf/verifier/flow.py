@@ -111,10 +111,11 @@ def _call_global(subprog: int, function: Function, env: Env, state: State) -> in
     check_leftovers(env, state, "global call")
     regs = state.frame.regs
     check_passed(env, state, subprog, function)
-    if subprog in env.program.changes_packet:
+    # Linux 6.14 began to, and the stable releases of 6.6 and 6.12.
+    if subprog in env.program.changes_packet and env.rules.since(6, 6):
         forget(env, state)
     env.called.add(subprog)
-    regs[0:6] = [UNKNOWN_REG, UNINIT, UNINIT, UNINIT, UNINIT, UNINIT]
+    regs[0:6] = [UNKNOWN_REG if function.returns_scalar else UNINIT, *[UNINIT] * 5]
     return state.at + 1
 
 

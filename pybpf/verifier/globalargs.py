@@ -7,6 +7,7 @@ kernel/bpf/btf.c and verifier.c.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from pybpf.isa.abi import ProgType
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pybpf.btf.reader import Btf
     from pybpf.verifier.progbtf import Function
 
+_EXPLAINED = re.compile(r"allowed memory range|dereference of modified")
 _SKB = (
     ProgType.SOCKET_FILTER, ProgType.SCHED_CLS, ProgType.SCHED_ACT, ProgType.CGROUP_SKB,
     ProgType.LWT_IN, ProgType.LWT_OUT, ProgType.LWT_XMIT, ProgType.LWT_SEG6LOCAL, ProgType.SK_SKB,
@@ -67,6 +69,11 @@ def argument(types: Btf, number: int, prog_type: int) -> str:
     return f"mem:{size}" if size else "other"
 
 
+def returns(env: Env, function: Function) -> bool:
+    """Whether a global function may return what it does: a number, or nothing in newer kernels."""
+    return function.returns_scalar or (function.returns_void and env.rules.since(7, 1))
+
+
 def entered(env: Env, function: Function) -> list[Reg]:
     """Return the registers, from r1 on, with which a global function is verified."""
     regs = []
@@ -88,14 +95,16 @@ def entered(env: Env, function: Function) -> list[Reg]:
 
 def check_passed(env: Env, state: State, subprog: int, function: Function) -> None:
     """Raise Refusal where a caller passes what a global function does not take."""
-    args = (*enumerate(function.args, start=1),)
-    if not function.returns_scalar and env.rules.since(6, 8):
-        args = ((0, "void"), *args)
+    args = [*enumerate(function.args, start=1)]
+    if not returns(env, function) and env.rules.since(6, 8):
+        args.insert(0, (0, "void"))
     for number, kind in args:
         try:
             _check(env, state, number, kind)
         except Refusal as refusal:
-            # After lines that say which argument, and why.
+            # After lines that say which argument, and why; what Linux 7 explains is the reason.
+            if env.rules.since(7, 1) and _EXPLAINED.search(refusal.message):
+                raise
             name = f" ('{function.name}')" if env.rules.since(6, 8) else ""
             raise Refusal(
                 f"Caller passes invalid args into func#{subprog}{name}", errno=refusal.errno
@@ -122,8 +131,7 @@ def _check(env: Env, state: State, number: int, kind: str) -> None:
         try:
             check_region(env, state, number, int(size), zero_ok=True)
             check_region(env, state, number, int(size), zero_ok=True, write=True)
-        except Refusal:
-            raise Refusal("") from None
-        regs[number] = reg
+        finally:
+            regs[number] = reg
     else:
         raise Unmodelled("a global function's argument that is no number, context or memory")

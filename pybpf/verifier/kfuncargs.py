@@ -11,6 +11,7 @@ from pybpf.verifier import iterators
 from pybpf.verifier.callbacks import begin_async, element
 from pybpf.verifier.dynptrs import Dynptr, check_dynptr, dynptr_at, place
 from pybpf.verifier.env import Env
+from pybpf.verifier.irqflags import check_flags
 from pybpf.verifier.kinds import (
     BASE,
     BTF_ID,
@@ -108,7 +109,9 @@ def check_kfunc_argument(env: Env, state: State, call: KfuncCall, index: int) ->
                 raise Refusal(f"{place(env, number)} doesn't point to a map value")
             call.map, call.uid = check_timer(env, state, number, "workqueue", "bpf_wq")
         case "map":
-            _check_map(call, number, reg)
+            _check_map(env, call, number, reg)
+        case "irq":
+            check_flags(env, state, number, save=rest == "save")
         case "func":
             if reg.kind != FUNC:
                 raise Refusal(f"arg{index} expected pointer to func")
@@ -194,13 +197,13 @@ def _check_struct(env: Env, call: KfuncCall, number: int, reg: Reg, name: str) -
         raise Unmodelled(f"a {reg.extra} where a {name} is expected")
 
 
-def _check_map(call: KfuncCall, number: int, reg: Reg) -> None:
+def _check_map(env: Env, call: KfuncCall, number: int, reg: Reg) -> None:
     if reg.kind != MAP_PTR:
         raise Refusal(f"pointer in R{number} isn't map pointer")
     assert reg.map is not None
     has_queue = any(kind == "workqueue" for kind, _ in reg.map.fields.values())
     other = call.map is not reg.map or call.uid != reg.uid
-    if call.map is not None and has_queue and other:
+    if call.map is not None and (has_queue or env.rules.since(7, 1)) and other:
         raise Refusal(
             f"workqueue pointer in R1 map_uid={call.uid} doesn't match map pointer in R2 "
             f"map_uid={reg.uid}"

@@ -133,8 +133,10 @@ def _change_sections(env: Env, state: State, call: KfuncCall) -> None:
         if not state.preempt:
             raise Refusal(f"unmatched attempt to enable preemption (kernel function {name})")
         state.preempt -= 1
-    elif "sleepable" in call.flags and (state.rcu or state.preempt):
+    elif "sleepable" in call.flags and (state.rcu or state.preempt or state.irq):
         region = "rcu_read_lock" if state.rcu else "non-preemptible"
+        if not state.rcu and not state.preempt:
+            region = "IRQ-disabled"
         raise Refusal(f"kernel func {name} is sleepable within {region} region", errno=EACCES)
 
 

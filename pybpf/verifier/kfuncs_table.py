@@ -22,6 +22,8 @@ bpf_rcu_read_lock -> void
 bpf_rcu_read_unlock -> void
 bpf_preempt_disable -> void
 bpf_preempt_enable -> void
+bpf_local_irq_save irq:save -> void
+bpf_local_irq_restore irq:restore -> void
 bpf_throw any -> void
 bpf_dynptr_from_skb ctx any dynptr_new:skb -> int
 bpf_dynptr_from_xdp ctx any dynptr_new:xdp -> int
@@ -36,6 +38,23 @@ bpf_wq_init wq map any -> int
 bpf_wq_start wq any -> int
 bpf_wq_set_callback_impl wq func any ign -> int
 bpf_wq_set_callback wq func any -> int
+bpf_strcmp ign ign -> int
+bpf_strcasecmp ign ign -> int
+bpf_strncasecmp ign ign any -> int
+bpf_strchr ign any -> int
+bpf_strchrnul ign any -> int
+bpf_strnchr ign any any -> int
+bpf_strrchr ign any -> int
+bpf_strlen ign -> int
+bpf_strnlen ign any -> int
+bpf_strspn ign ign -> int
+bpf_strcspn ign ign -> int
+bpf_strstr ign ign -> int
+bpf_strcasestr ign ign -> int
+bpf_strnstr ign ign any -> int
+bpf_strncasestr ign ign any -> int
+bpf_dynptr_copy dynptr any dynptr any any -> int
+bpf_dynptr_memset dynptr any any any -> int
 bpf_task_from_pid any -> btf:task_struct
 bpf_task_from_vpid any -> btf:task_struct
 bpf_task_acquire btf:task_struct -> btf:task_struct

@@ -40,6 +40,7 @@ class Function:
     is_global: bool
     args: tuple[str, ...]
     returns_scalar: bool
+    returns_void: bool = False
 
 
 def read_types(data: bytes) -> Btf | None:
@@ -136,4 +137,5 @@ def _function(types: Btf, number: int, prog_type: int) -> Function:
         types.linkage(number) is Linkage.GLOBAL,
         args,
         bool(result) and types.kind(types.skip(result)) in {Kind.INT, Kind.ENUM, Kind.ENUM64},
+        not result,
     )

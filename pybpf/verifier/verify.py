@@ -14,7 +14,7 @@ from pybpf.target.profile import Profile
 from pybpf.verifier import opcodes as op
 from pybpf.verifier.env import Env, Log
 from pybpf.verifier.explore import explore
-from pybpf.verifier.globalargs import entered
+from pybpf.verifier.globalargs import entered, returns
 from pybpf.verifier.kinds import CTX, STACK
 from pybpf.verifier.limits import DEFAULT_LIMITS, Limits
 from pybpf.verifier.liveness import find_live
@@ -126,7 +126,7 @@ def _function_state(env: Env, number: int) -> State:
     frame = Frame(0, number, -1)
     frame.regs[10] = Reg(STACK)
     function = env.program.functions[number]
-    if not function.returns_scalar:
+    if not returns(env, function):
         raise Refusal(
             f"Global function {function.name}() doesn't return scalar. Only those are supported."
         )
