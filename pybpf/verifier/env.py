@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 END = -1
 JUMP_LIMIT = 8192
 STATES_LIMIT = 64
+MAX_FRAMES = 8
 Step = Callable[["Env", State], int]
 
 
@@ -122,7 +123,7 @@ class Env:
         """Note that the verdict depends on the scalar spilled in a slot of the stack."""
         from pybpf.verifier.backtrack import SLOTS, mark_masks
 
-        masks = [0] * (len(state.frames) + 1)
+        masks = [0] * (MAX_FRAMES + 1)
         masks[frame] = 1 << SLOTS + spi
         mark_masks(self, state, masks)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from pybpf.corpus import CorpusProgram
 from pybpf.isa.abi import ProgType
 from pybpf.target.profile import Profile
-from pybpf.verifier import opcodes as op
 from pybpf.verifier.env import Env, Log
 from pybpf.verifier.explore import explore
 from pybpf.verifier.globalargs import entered, returns
@@ -19,6 +18,7 @@ from pybpf.verifier.kinds import CTX, STACK
 from pybpf.verifier.limits import DEFAULT_LIMITS, Limits
 from pybpf.verifier.liveness import find_live
 from pybpf.verifier.refusal import Refusal, Unmodelled
+from pybpf.verifier.removal import check_addresses
 from pybpf.verifier.report import Report
 from pybpf.verifier.rules import Rules
 from pybpf.verifier.stackdepth import check_stack_depth
@@ -47,9 +47,10 @@ def verify(
         env = Env(checked, rules, limits, log)
         _explore_all(env)
         check_stack_depth(env)
-        _check_callbacks_left(env)
+        check_addresses(env)
     except Refusal as refusal:
         at = refusal.insn if refusal.insn is not None or env is None else env.at
+        at = at if refusal.message else None
         return _report("reject", at, refusal.message, env, refusal.errno)
     except Unmodelled as unknown:
         at = None if env is None else env.at
@@ -135,22 +136,6 @@ def _function_state(env: Env, number: int) -> State:
     state = State(frame)
     state.at = env.program.subprograms[number].start
     return state
-
-
-def _check_callbacks_left(env: Env) -> None:
-    """Raise Refusal where an address is taken of code that was removed, as no path reaches it.
-
-    A bpf_loop of no turns leaves its function so. The address is then that of the function behind
-    it; where there is none, the kernel fails without a message (jit_subprogs), if the program has
-    other functions.
-    """
-    reached = [sub.start for sub in env.program.subprograms if env.steps[sub.start] is not None]
-    if len(reached) < 2:
-        return
-    for at, slot in enumerate(env.slots):
-        taken = slot.code == op.LDDW and slot.src == op.FUNC and env.steps[at] is not None
-        if taken and at + 1 + slot.imm > reached[-1]:
-            raise Refusal("", errno=14)
 
 
 def first_state(env: Env) -> State:
