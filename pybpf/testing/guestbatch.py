@@ -70,10 +70,17 @@ class Kernel:
 
     def __init__(self) -> None:
         self._log = bytearray(_LOG_SIZE)
-        self._maps: dict[tuple[CorpusMap, int, bytes, tuple[int, ...]], Map] = {}
+        self._maps: dict[tuple[CorpusMap, int, bytes], Map] = {}
         self._btf: dict[bytes, Fd] = {}
         self._kernel_types: Btf | None = None
         signal.signal(signal.SIGALRM, lambda *_: None)
+
+    def close(self) -> None:
+        """Give up what programs share."""
+        for made in (*self._maps.values(), *self._btf.values()):
+            made.close()
+        self._maps.clear()
+        self._btf.clear()
 
     def judge(self, program: CorpusProgram) -> Verdict:
         """Load a program, and give it up again."""
@@ -96,10 +103,7 @@ class Kernel:
                 btf = self._types(program.btf)
                 maps = [held.enter_context(_map(spec, btf)) for spec in program.maps]
                 for spec, made in zip(program.maps, maps, strict=True):
-                    for key, value in spec.entries:
-                        made.update(key, value)
-                    if spec.frozen:
-                        made.freeze()
+                    _fill(spec, made)
             except KernelError as error:
                 number = error.errno or 0
                 return Verdict(program.id, "reject", message=str(error.action), errno=number), None
@@ -128,16 +132,13 @@ class Kernel:
             self._maps.clear()
         found = []
         for number, spec in enumerate(program.maps):
-            if spec.type in _OWNED:
+            if spec.type in _OWNED or spec.frozen:
                 found.append(held.enter_context(_map(spec, btf)))
+                _fill(spec, found[-1])
                 continue
             # Two equal maps of a program must be two maps.
-            # The first program that jumps by a table says what others must be alike in.
-            owner: tuple[int, ...] = ()
-            if spec.type == MapType.PROG_ARRAY:
-                owner = program.prog_type, program.expected_attach_type, program.prog_flags
             types = program.btf if spec.btf_value else b""
-            key = spec, program.maps[:number].count(spec), types, owner
+            key = spec, program.maps[:number].count(spec), types
             if key not in self._maps:
                 self._maps[key] = _map(spec, btf)
             found.append(self._maps[key])
@@ -234,6 +235,14 @@ def _map(spec: CorpusMap, btf: Fd | None) -> Map:
     finally:
         if inner:
             inner.close()
+
+
+def _fill(spec: CorpusMap, made: Map) -> None:
+    """Put a map's first entries into it; raises KernelError."""
+    for key, value in spec.entries:
+        made.update(key, value)
+    if spec.frozen:
+        made.freeze()
 
 
 def _contents(made: Map) -> tuple[corpus.Entry, ...]:

@@ -1,6 +1,7 @@
 """What the cases about calls say of a kernel, held to the kernel that this runs on."""
 
 import os
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,7 @@ def test_cases_say_what_this_kernel_says(file):
     cases = [case for case in read_cases(file) if RELEASE in case.says]
     if not cases:
         pytest.skip(f"no case is about Linux {RELEASE}")
-    kernel = Kernel()
-
-    found = {case.name: words(kernel.judge(case.program())) for case in cases}
+    with closing(Kernel()) as kernel:
+        found = {case.name: words(kernel.judge(case.program())) for case in cases}
 
     assert found == {case.name: case.says[RELEASE] for case in cases}
