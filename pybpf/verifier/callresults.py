@@ -24,6 +24,7 @@ from pybpf.verifier.kinds import (
 )
 from pybpf.verifier.locks import may_lock
 from pybpf.verifier.mapcompat import refuse_helper
+from pybpf.verifier.nulls import inner_uid
 from pybpf.verifier.protos import CallFlag, Ret, TypeFlag
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.scalar import UNKNOWN
@@ -91,9 +92,10 @@ def set_result(env: Env, state: State, frame: Frame, call: Call) -> None:
         made.extra = ret.btf
     if made.kind & MAYBE_NULL:
         made.id = env.new_id()
-    if made.map is not None and made.map.inner is not None and env.rules.since(7, 1):
+    inner = None if made.map is None else made.map.inner
+    if inner is not None and env.rules.since(7, 1):
         made.kind = MAP_PTR | MAYBE_NULL
-        made.map, made.uid = made.map.inner, made.id
+        made.map, made.uid = inner, inner_uid(inner, made.id)
     if number == _DYNPTR_DATA:
         made.root = call.root
     if number in _CASTS or number == _DYNPTR_DATA:

@@ -17,6 +17,7 @@ from pybpf.verifier.kinds import (
     XDP_SOCK,
 )  # fmt: skip
 from pybpf.verifier.packet import each_reg
+from pybpf.verifier.program import MapInfo
 from pybpf.verifier.state import ZERO_REG, Reg, State
 
 _STARTED = frozenset({"timer", "workqueue", "task_work"})
@@ -35,14 +36,17 @@ def not_null(reg: Reg) -> Reg:
         if known.inner is not None:
             new.kind = MAP_PTR
             new.map = known.inner
-            # Only what is started by one helper and named by another tells maps apart.
-            if any(kind in _STARTED for kind, _ in known.inner.fields.values()):
-                new.uid = reg.id
+            new.uid = inner_uid(known.inner, reg.id)
         elif known.type == MapType.XSKMAP:
             new.kind = XDP_SOCK
         elif known.type in _SOCKS:
             new.kind = SOCKET
     return new
+
+
+def inner_uid(inner: MapInfo, ident: int) -> int:
+    """Return what tells a map in a map from others: only where its values hold what is started."""
+    return ident if any(kind in _STARTED for kind, _ in inner.fields.values()) else 0
 
 
 def mark_nulls(env: Env, state: State, tested: Reg, *, is_null: bool) -> None:
