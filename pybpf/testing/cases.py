@@ -89,6 +89,17 @@ MAPS = {
     "q": CorpusMap(MapType.QUEUE, 0, 16, 4),
     "bf": CorpusMap(MapType.BLOOM_FILTER, 0, 16, 4),
     "ro": CorpusMap(MapType.ARRAY, 4, 16, 1, _RDONLY_PROG),
+    "fz": CorpusMap(
+        MapType.ARRAY,
+        4,
+        64,
+        1,
+        _RDONLY_PROG,
+        entries=(
+            (bytes(4), b"%d %s %llx\0%y\0%p%pI4%pB\0%5d%%%c\0caf\xc3\xa9\0%s%d\0".ljust(64, b"x")),
+        ),
+        frozen=True,
+    ),
     "cs": CorpusMap(MapType.CGROUP_STORAGE, 16, 16, 0),
     "dm": CorpusMap(MapType.DEVMAP, 4, 4, 4),
     "lk": CorpusMap(MapType.ARRAY, 4, 16, 4, btf_key=1, btf_value=_TYPES["locked"]),

@@ -113,7 +113,7 @@ def _do_special(env: Env, state: State, call: Call) -> bool:
             word = env.words(regs[1].kind)
             raise Refusal(f"Unsupported reg type {word} for bpf_dynptr_from_mem data", errno=EACCES)
     elif number == _SNPRINTF:
-        check_snprintf(env, regs[3], regs[5].val.const)
+        check_snprintf(env, regs[3], regs[5].val.value)
     elif number in {_DYNPTR_DATA, _DYNPTR_WRITE}:
         at = next(n for n, arg in enumerate(call.proto.args, 1) if arg.kind is Arg.PTR_TO_DYNPTR)
         found = dynptr_at(state, regs[at])

@@ -12,6 +12,8 @@ from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.state import Reg
 
 _WORD = 8
+_ASCII = 0x7F
+_AFTER = re.compile(rb"%[^%]*[ps][\x80-\xff]")
 # What may stand behind a % and its width; a plain %p or %s must be followed by no letter or digit.
 _CONVERSION = re.compile(
     rb"[0+\- ]*(?:[1-9][0-9]*)?"
@@ -20,20 +22,21 @@ _CONVERSION = re.compile(
 )
 
 
-def check_snprintf(env: Env, text: Reg, length: int | None) -> None:
+def check_snprintf(env: Env, text: Reg, length: int) -> None:
     """Raise Refusal for a format that the kernel does not take, or with too few values.
 
-    ``length``: the bytes of all values. ``text`` points to a constant string.
+    ``length``: what is known to be set of the number of bytes of all values, which the kernel takes
+    for it. ``text`` points to a constant string.
     """
-    if length is None or text.map is None or text.map.contents is None:
-        raise Unmodelled("a format whose values are not counted")
+    if text.map is None or text.map.contents is None:
+        raise Unmodelled("a format that is not known")
     if length % _WORD:
         raise Refusal("")
     start = text.off + text.val.smin
     found = text.map.contents[start:].partition(b"\0")[0]
-    if any(byte >= 0x80 for byte in found):
-        if env.rules.since(6, 17):
-            raise Unmodelled("a format with letters outside of ASCII")
+    if _AFTER.search(found):
+        raise Unmodelled("a conversion before a letter outside of ASCII")
+    if max(found, default=0) > _ASCII and not env.rules.since(6, 1):
         raise Refusal("Invalid format string")
     if not is_format(found, length // _WORD):
         raise Refusal("Invalid format string")
@@ -44,7 +47,7 @@ def is_format(text: bytes, values: int) -> bool:
     at = used = 0
     while at < len(text):
         byte = text[at]
-        if not 0x20 <= byte < 0x7F and byte not in b"\t\n\v\f\r":
+        if not (0x20 <= byte < _ASCII or byte > _ASCII) and byte not in b"\t\n\v\f\r":
             return False
         at += 1
         if byte != ord("%"):

@@ -25,6 +25,9 @@ UNKNOWN = {
 def says(case: Case, kernel: str) -> str:
     """Return what a kernel said; the map is called m there, and lines without an end go on."""
     text = case.says[kernel].replace("map 'm'", "map ''")
+    if re.match(r"\d+: \([0-9a-f]{2}\) ", text):
+        # The kernel gives no reason, and its last line is the instruction.
+        return "errno 22"
     return re.sub(r"processed \d+ insns.*", "", text)
 
 
