@@ -36,7 +36,7 @@ def make(seed: int, count: int, folder: Path, base: list[Path], target: Path) ->
     path = folder / f"{GENERATION}{kind}-{seed}-{count}.jsonl.xz"
     if not path.exists():
         if base:
-            old = list(compiled(base, SnapshotTarget.load(target)))
+            old = list(compiled(base, SnapshotTarget.load(target, environment={"target": "7"})))
             made = mutants(old, seed, count)
         else:
             made = programs(seed, count)
