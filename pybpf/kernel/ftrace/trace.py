@@ -14,6 +14,7 @@ from pybpf.dataclass import dataclass, replace
 from pybpf.errors import Diagnostic, DynEventError, TargetError
 from pybpf.events.ftrace.reader import RecordFormats
 from pybpf.kernel.ftrace.dynevents import Judged, defined, judge_all, require
+from pybpf.kernel.ftrace.given import in_given_names
 from pybpf.kernel.ftrace.instance import Instance, instance
 from pybpf.kernel.ftrace.owner import new_owner
 from pybpf.kernel.ftrace.stream import CLOCK, Stream
@@ -175,8 +176,9 @@ def trace(
         made.write("trace_clock", CLOCK)
         if buffer_kb is not None:
             made.write("buffer_size_kb", str(buffer_kb), truncate=True)
-        formats = _define(own, found, world, stack)
-        _set(own, made, stack)
+        with in_given_names(own.names):
+            formats = _define(own, found, world, stack)
+            _set(own, made, stack)
         _only(made, tuple(pids), tuple(without))
         for event in checked.recorded:
             if event not in own.names:
@@ -214,7 +216,8 @@ class _Own:
         }
         events = [(one.event.name, one.event.value) for one in checked.definitions]
         texts = [str(rename(value, self.names[name], self.names)) for name, value in events]
-        self.judged = judge_all(texts, world)
+        with in_given_names(self.names):
+            self.judged = judge_all(texts, world)
         self.world = self.judged[-1].after if self.judged else world
 
     def trigger(self, step: SetTrigger) -> str:
