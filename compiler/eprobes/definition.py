@@ -83,7 +83,7 @@ def define(definition: str | Eprobe, target: Target) -> Definition:
             "casts need the kernel's types (BTF), which are not at hand",
             hints=("+OFFSET(POINTER) reads a member without them",),
         )
-    name = f"{made.value.target_group}/{made.value.target_event}"
+    name = made.value.target.replace(".", "/", 1)
     assert made.format is not None, "all types are known"
     own = f"{made.group}/{made.event}"
     layout = parse_format(made.format, own, target.arch.byteorder)

@@ -138,9 +138,10 @@ def rename(value: DynEvent, name: str, names: Mapping[str, str]) -> DynEvent:
     """Return an event called ``name``, attached to what ``names`` call the one it is on."""
     group, _, event = name.partition("/")
     match value:
-        case Eprobe(target_group=target, target_event=of):
-            on, _, at = names.get(f"{target}/{of}", f"{target}/{of}").partition("/")
-            return replace(value, group=group, event=event, target_group=on, target_event=at)
+        case Eprobe(target=target):
+            on = target.replace(".", "/", 1)
+            target = names.get(on, on).replace("/", ".", 1)
+            return replace(value, group=group, event=event, target=target)
         case Synthetic():
             return replace(value, name=event)
         case Kprobe() | Uprobe() | Fprobe() | Tprobe():

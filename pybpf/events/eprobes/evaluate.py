@@ -138,7 +138,6 @@ class Evaluator:
                 _store_numbers(arg, fetch, fetcher, slots)
         slots.finish()
         values = {arg.name: slots.value(arg) for arg, _ in self._args}
-        target = f"{self.definition.target_group}.{self.definition.target_event}"
         shown = "".join(f" {arg.name}={slots.text(arg, known.symbols)}" for arg, _ in self._args)
         fires = True if self._filter is None else holds(self._filter, fetcher)
         return Evaluated(
@@ -146,7 +145,7 @@ class Evaluator:
             bytes(slots.data),
             bytes(slots.mask),
             slots.size,
-            f"{self.event}: ({target}){shown}",
+            f"{self.event}: ({self.definition.target}){shown}",
             fires,
         )
 

@@ -258,7 +258,7 @@ class _Joined:
 
     def _eprobe(self, chosen: list[Choice]) -> Eprobe:
         args = tuple(FetchArg(_fetch(c), c.label, FetchType(_type(c))) for c in chosen)
-        return Eprobe("synthetic", self.name, args, GROUP, self.name)
+        return Eprobe(f"synthetic.{self.name}", args, GROUP, self.name)
 
 
 def _fetch(choice: Choice) -> Field | Deref:
