@@ -33,6 +33,7 @@ from pybpf.isa.insn import ByteOrder
 from pybpf.tracefs.format import EventFormat
 from pybpf.types import (
     INT,
+    LONG,
     U8,
     UINT,
     ULONG,
@@ -69,10 +70,20 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
 }
 
 
+Constants = Callable[[str], int | None]
+"""The value of a name of an enum, which a print format may use; None for one that is not known."""
+
+
 class Compiler:
     """Compiles the expressions of one format."""
 
-    def __init__(self, format_: EventFormat, byteorder: ByteOrder) -> None:
+    def __init__(
+        self,
+        format_: EventFormat,
+        byteorder: ByteOrder,
+        constants: Constants | None = None,
+    ) -> None:
+        self._constants = constants
         self._fields = {field.name: field for field in format_.fields}
         self.order = "<" if byteorder == "little" else ">"
 
@@ -98,7 +109,7 @@ class Compiler:
             case Call():
                 return call(expr, self)
             case Name(name=name):
-                raise Unprintable(f"{name} is not known")
+                return self._constant(name)
             case Braces():
                 raise Unprintable("braces")
 
@@ -110,6 +121,13 @@ class Compiler:
         if not isinstance(found, Integer):
             raise Unprintable("an integer expected")
         return found
+
+    def _constant(self, name: str) -> Integer:
+        value = None if self._constants is None else self._constants(name)
+        if value is None:
+            raise Unprintable(f"{name} is not known")
+        t = INT if -(1 << 31) <= value < 1 << 31 else LONG
+        return Integer(lambda _: value, t)
 
     def _field(self, name: str) -> Compiled:
         field = self._fields.get(name)

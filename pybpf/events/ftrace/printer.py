@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from pybpf.errors import EventError
 from pybpf.events.ftrace.cexpr import Call, Expr, Unprintable, parse_print_fmt
 from pybpf.events.ftrace.compiled import Address, Compiled, Inside, Integer, Run, Text
-from pybpf.events.ftrace.expressions import Compiler
+from pybpf.events.ftrace.expressions import Compiler, Constants
 from pybpf.events.ftrace.pointers import bitmap_list, hexadecimal, shown
 from pybpf.events.ftrace.record import Decoder, letter_of
 from pybpf.isa.insn import ByteOrder
@@ -49,12 +49,13 @@ class Printer:
         format_: EventFormat,
         byteorder: ByteOrder = "little",
         symbols: Symbols | None = None,
+        constants: Constants | None = None,
     ) -> None:
         self.format = format_
         self.reason: str | None = None
         self._decoder = Decoder(format_, byteorder)
         try:
-            maker = _Template(Compiler(format_, byteorder), symbols)
+            maker = _Template(Compiler(format_, byteorder, constants), symbols)
             self._template, arguments = maker.make(
                 *parse_print_fmt(_with_symbols(format_.print_fmt))
             )

@@ -183,7 +183,7 @@ def trace(
         for event in checked.recorded:
             if event not in own.names:
                 formats[event] = _format(found, event)
-        known = RecordFormats((), symbols=Symbols())
+        known = RecordFormats((), symbols=Symbols(), constants=Constants())
         parents = {event.name: event.parent for event in checked.world.existing}
         for name, format_ in formats.items():
             parent = parents.get(name)
@@ -271,6 +271,18 @@ class Symbols:
         """Return ``name+0x2``, or None."""
         found = self._symbols.resolve(address)
         return None if found is None else f"{found[0]}+{found[1]:#x}"
+
+
+class Constants:
+    """The values of names of enums, by the kernel's types, read when first asked for."""
+
+    def __init__(self) -> None:
+        self._target = LiveTarget()
+
+    def __call__(self, name: str) -> int | None:
+        """Return a value, None for what is not known."""
+        types = self._target.types
+        return None if types is None else types.enumerator(name)
 
 
 def query_lines(

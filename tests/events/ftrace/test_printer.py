@@ -47,9 +47,9 @@ PAYLOAD = (
 )
 
 
-def printer(print_fmt, symbols=None):
+def printer(print_fmt, symbols=None, constants=None):
     fields = [EventField(name, "", t, at, 0, common=False) for name, t, at in FIELDS]
-    return Printer(EventFormat("test", 1, tuple(fields), print_fmt), symbols=symbols)
+    return Printer(EventFormat("test", 1, tuple(fields), print_fmt), "little", symbols, constants)
 
 
 def symbols(address):
@@ -211,6 +211,15 @@ def test_text_of_parents_and_probes_is_the_kernels(golden, kernel):
                 assert _FOREIGN.sub("", text) == _FOREIGN.sub("", expected)
                 compared += 1
     assert compared > 250
+
+
+def test_names_of_enums_are_what_they_stand_for():
+    """As far as somebody knows them; macros are in no type."""
+    known = {"SEVEN": 7, "FIRST": -1, "WIDE": 1 << 40}.get
+    print_fmt = '"%d %d %lx %s", SEVEN, FIRST, 1 + WIDE, __print_symbolic(3 + 4, {SEVEN, "it"})'
+    assert printer(print_fmt).reason == "SEVEN is not known"
+    assert printer(print_fmt, constants=known)(PAYLOAD) == "7 -1 10000000001 it"
+    assert printer('"%d", HZ', constants=known).reason == "HZ is not known"
 
 
 @pytest.mark.parametrize(("kernel", "most"), [("6.1", 44), ("6.12", 85), ("7.3", 109)])
