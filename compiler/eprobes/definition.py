@@ -70,7 +70,8 @@ def define(definition: str | Eprobe, target: Target) -> Definition:
     """
     text = str(definition).replace("\n", " ")
     types = target.types if "->" in text else None
-    world = World(RULES, formats=_Formats(target), types=types, cpus=target.cpus)
+    # No ID is asked for: finding the last one would read the formats of all events.
+    world = World(RULES, _Formats(target), types=types, cpus=target.cpus, last_id=0)
     verdict = judge(text, world)
     made = verdict.made[0] if verdict.accepted and verdict.made else None
     if made is None or not isinstance(made.value, Eprobe):

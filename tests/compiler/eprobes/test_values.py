@@ -2,6 +2,7 @@
 
 import pytest
 
+from pybpf.compiler.eprobes.definition import define
 from pybpf.errors import DynEventError
 from pybpf.target.features import ALL, PROBE_READ_KERNEL, RINGBUF
 from pybpf.tracefs.dynevents.profiles import profile
@@ -182,3 +183,15 @@ def test_casts_want_the_kernels_types(one_event, hits, sample):
         "    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
         "  hint: +OFFSET(POINTER) reads a member without them"
     )
+
+
+def test_no_format_but_the_parents_is_read(one_event, sample):
+    class Strange(one_event):
+        def event_names(self):
+            return ("x/\udcc3", self.name)
+
+        def event_format(self, name):
+            assert name != "x/\udcc3"
+            return super().event_format(name)
+
+    assert define("e:t/x g.evt a=$s", Strange("g/evt", sample.parent)).target == "g/evt"
