@@ -17,7 +17,7 @@ from pybpf.tracefs.dynevent import DynEvent
 from pybpf.tracefs.dynevents.existing import Existing
 from pybpf.tracefs.dynevents.explain import explain
 from pybpf.tracefs.dynevents.judge import Verdict, judge
-from pybpf.tracefs.dynevents.pitfalls import warnings
+from pybpf.tracefs.dynevents.pitfalls import bad_names, warnings
 from pybpf.tracefs.dynevents.rules import NEWEST
 from pybpf.tracefs.dynevents.world import Kind, World
 from pybpf.tracefs.format import EventFormat, parse_format
@@ -60,8 +60,9 @@ class Judged:
 def judge_all(texts: Iterable[str], world: World) -> list[Judged]:
     """Return what definitions make, one after the other. Raises DynEventError at the first refused.
 
-    A kprobe that would become a second place of an event that is there is refused: removing it
-    would remove both. Of a kernel between two that are known, what either takes is tried.
+    So are names that kernels take and mangle, or hide, and a kprobe that would become a second
+    place of an event that is there: removing it would remove both. Of a kernel between two that are
+    known, what either takes is tried.
     """
     found: list[Judged] = []
     mine: set[str] = set()
@@ -70,6 +71,8 @@ def judge_all(texts: Iterable[str], world: World) -> list[Judged]:
         if len(verdict.made) != 1 or verdict.removed:
             raise _refused(text, errno.EINVAL, "no definition of one event")
         (event,) = verdict.made
+        for _, message, hint in bad_names(event, world):
+            raise _refused(text, errno.EINVAL, message, hint)
         if event.name not in mine and any(e.name == event.name for e in world.existing):
             hint = "take another name; removing this one would remove both"
             raise _refused(text, errno.EEXIST, f"there is an event {event.name} already", hint)

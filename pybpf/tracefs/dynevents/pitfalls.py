@@ -55,7 +55,7 @@ _Warning = tuple[str, str, str]
 
 
 def _event(event: Existing, text: str, verdict: Verdict, world: World) -> Iterator[_Warning]:
-    yield from _names(event, world)
+    yield from bad_names(event, world)
     yield from _excess(event, text)
     match event.value:
         case Eprobe(filter=condition):
@@ -78,7 +78,8 @@ def _event(event: Existing, text: str, verdict: Verdict, world: World) -> Iterat
         yield texts[0], message, "only strings show a fault: (fault)"
 
 
-def _names(event: Existing, world: World) -> Iterator[_Warning]:
+def bad_names(event: Existing, world: World) -> Iterator[_Warning]:
+    """Yield which of an event's names a kernel takes, and should not have been given."""
     for name in (event.group, event.event):
         if not name.isascii():
             yield name, "a name beyond ASCII is taken byte by byte, and may be cut", "use a to z"
@@ -87,8 +88,6 @@ def _names(event: Existing, world: World) -> Iterator[_Warning]:
             if not world.rules.mount_names:
                 message += ": this kernel makes no folder of that name, so it cannot be enabled"
             yield name, message, "take another name"
-    if event.head != "e" or event.kind != "eprobe":
-        return
 
 
 def _excess(event: Existing, text: str) -> Iterator[_Warning]:

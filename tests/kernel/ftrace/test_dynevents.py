@@ -37,6 +37,21 @@ def test_all_or_none(tree, group, place):
     assert group not in tree.read("dynamic_events")
 
 
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        ("à", "a name beyond ASCII is taken byte by byte, and may be cut", "use a to z"),
+        ("enable", "tracefs has files called enable", "take another name"),
+    ],
+)
+def test_names_that_kernels_take_and_should_not(name, message, hint, tree, group, place):
+    lines = [f"p:{group}/{one} {place('getppid')}" for one in ("a", name)]
+    with pytest.raises(DynEventError, match=message) as caught:
+        add(lines, tree=tree)
+    assert f"hint: {hint}" in str(caught.value)
+    assert group not in tree.read("dynamic_events")
+
+
 def test_what_only_the_kernel_refuses_undoes_the_rest(tree, group, place, monkeypatch):
     from pybpf.kernel.ftrace import dynevents
 
