@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 
 from pybpf.dataclass import dataclass, replace
 from pybpf.errors import Diagnostic, DynEventError, KernelError, TargetError
-from pybpf.kernel.ftrace.instance import Instance, enabled_in, instances
+from pybpf.kernel.ftrace.instance import Instance, enabled_in, shown_instance, triggers_in
 from pybpf.kernel.ftrace.world import is_known, listed, live_world
 from pybpf.kernel.tracefs import Tree, open_tracefs
 from pybpf.source import Source, Span
@@ -204,16 +204,19 @@ def users(tree: Tree, name: str, *, but: Container[str] = ()) -> Iterator[str]:
     ``but`` are events that will be gone by then.
     """
     for where in enabled_in(tree, name):
-        yield f"it is enabled in {f'instance {where}' if where else 'the top instance'}"
+        yield f"it is enabled in {shown_instance(where)}"
+    for other in attached(tree, name):
+        if other not in but:
+            yield f"{other} is attached to it"
+    for where in triggers_in(tree, name):
+        folder = Instance(tree, where).folder
+        yield f"it has triggers: {tree.where}/{folder}events/{name}/trigger"
+
+
+def attached(tree: Tree, name: str) -> Iterator[str]:
+    """Yield the event probes that are on the event ``group/event``."""
     dotted = name.replace("/", ".", 1)
     for line in listed(tree):
         words = line.split()
-        other = words[0].partition(":")[2]
-        if words[0].startswith("e") and words[1:2] == [dotted] and other not in but:
-            yield f"{other} is attached to it"
-    for where in ("", *instances(tree)):
-        folder = Instance(tree, where).folder
-        with suppress(FileNotFoundError):
-            text = tree.read(f"{folder}events/{name}/trigger")
-            if any(not line.startswith("#") for line in text.splitlines()):
-                yield f"it has triggers: {tree.where}/{folder}events/{name}/trigger"
+        if words[0].startswith("e") and words[1:2] == [dotted]:
+            yield words[0].partition(":")[2]

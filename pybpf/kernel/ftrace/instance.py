@@ -82,7 +82,7 @@ class Instance:
         before = self.read(path).strip()
         others = [i for i in enabled_in(self.tree, event) if i != self.name]
         if others and _is_eprobe(self.tree, event):
-            where = ", ".join(f"instance {i}" if i else "the top instance" for i in others)
+            where = ", ".join(shown_instance(i) for i in others)
             hint = f"an eprobe records in one instance at a time; it is enabled in {where}"
             raise KernelError(errno.EBUSY, f"cannot enable {shown or event}", hints=(hint,))
         if before.startswith("1"):
@@ -234,6 +234,33 @@ def enabled_in(tree: Tree, event: str) -> list[str]:
             if tree.read(path).startswith("1"):
                 found.append(name)
     return found
+
+
+def filters_in(tree: Tree, event: str) -> dict[str, str]:
+    """Return the filters of an event by instance; the empty name is the top one."""
+    found = {}
+    for name in ("", *instances(tree)):
+        with suppress(FileNotFoundError):
+            text = tree.read(f"{Instance(tree, name).folder}events/{event}/filter")
+            if _again(text) != "0":
+                found[name] = text.strip()
+    return found
+
+
+def triggers_in(tree: Tree, event: str) -> dict[str, list[str]]:
+    """Return the triggers of an event by instance, as they are listed."""
+    found = {}
+    for name in ("", *instances(tree)):
+        with suppress(FileNotFoundError):
+            text = tree.read(f"{Instance(tree, name).folder}events/{event}/trigger")
+            if lines := [line for line in text.splitlines() if not line.startswith("#")]:
+                found[name] = lines
+    return found
+
+
+def shown_instance(name: str) -> str:
+    """Return what messages call an instance."""
+    return f"instance {name}" if name else "the top instance"
 
 
 @contextmanager

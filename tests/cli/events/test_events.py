@@ -299,13 +299,23 @@ def test_events_are_added_and_removed(pybpf):
             said = pybpf("events", "rm", f"{group}/one", f"{group}/two")
             assert said.status == 1
             assert f"hint: it is enabled in instance {made.name}" in said.err
+            made.write(f"events/{group}/one/trigger", "traceoff:1 if common_pid == 1")
+            made.write(f"events/{group}/one/filter", "common_pid == 1")
             listed = pybpf("events", "list", "--json").out.splitlines()
             rows = {row["name"]: row for row in map(json.loads, listed)}
-            assert rows[f"{group}/one"]["enabled"] == []
+            assert rows[f"{group}/one"] | {"definition": 0} == {
+                    "name": f"{group}/one", "definition": 0, "owner": None, "alive": None,
+                    "enabled": [], "filters": {made.name: "common_pid == 1"}, "users": [],
+                    "triggers": {made.name: ["traceoff:count=1 if common_pid == 1"]},
+                }  # fmt: skip
+            assert (
+                f"  # filter in instance {made.name}: common_pid == 1; trigger in instance "
+                f"{made.name}: traceoff:count=1 if common_pid == 1\n"
+            ) in pybpf("events", "list").out
             assert rows[f"{group}/two"]["enabled"] == [made.name]
             assert rows[made.name] | {"definition": 0} == {
                     "name": made.name, "definition": 0, "owner": os.getpid(), "alive": True,
-                    "enabled": [],
+                    "enabled": [], "filters": {}, "triggers": {}, "users": [],
                 }  # fmt: skip
     finally:
         said = pybpf("events", "rm", f"{group}/one", f"{group}/two")
