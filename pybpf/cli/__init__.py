@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -46,6 +47,8 @@ class Parser(argparse.ArgumentParser):
         # A given width keeps argparse from loading what finds out the terminal's (3 ms).
         layout = partial(argparse.HelpFormatter, width=80)
         super().__init__(prog=prog, description=description, formatter_class=layout)
+        # Like a number, what removes a dynamic event (-:GROUP/EVENT) is no option.
+        self._negative_number_matcher = re.compile(r"-\d+$|-\d*\.\d+$|-:")
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""

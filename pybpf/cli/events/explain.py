@@ -16,21 +16,24 @@ _ROOT = "/sys/kernel/tracing"
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("lines", nargs="+", metavar="DEF-or-EVENT", help="as for `trace`")
-    parser.add_argument("--filter", metavar="EXPR", help="as for `trace`")
+    add = parser.add_argument
+    add("lines", nargs="*", metavar="DEF-or-EVENT", help="as for `trace`")
+    add("-f", "--file", metavar="FILE", help="as for `trace`")
+    add("--filter", metavar="EXPR", help="as for `trace`")
 
 
 def main(options: argparse.Namespace) -> int:
     """Print the commands, and what the kernel accepts of them but does not do."""
-    from pybpf.cli.events.tracing import warn
+    from pybpf.cli.events.tracing import lines_of, warn
     from pybpf.kernel.ftrace.trace import check_plan
     from pybpf.kernel.ftrace.world import live_world
     from pybpf.kernel.tracefs import open_tracefs
     from pybpf.tracefs.plan import parse_step
 
+    lines = lines_of(options)
     with open_tracefs() as tree:
-        steps = [parse_step(line) for line in options.lines]
-        checked = check_plan(steps, live_world(tree, options.lines), options.filter)
+        steps = [parse_step(line) for line in lines]
+        checked = check_plan(steps, live_world(tree, lines), options.filter)
     done, undone = zip(*_commands(checked), strict=True)
     print(*done, "# and to take it away again:", *reversed(undone), sep="\n")
     warn(checked.warnings)

@@ -124,6 +124,15 @@ def test_a_path_is_what_it_is_here(pybpf, path, status):
     assert pybpf("events", "check", f"p:u/x {path}:0x1000").status == status
 
 
+def test_removals_are_no_options(pybpf, formats):
+    lines = ["e:t/x sched.wake p=$pid:u32", "-:t/x", "--together"]
+    said = pybpf("events", "check", "--formats", formats, *lines)
+    assert (said.status, said.err) == (0, "")
+    assert said.out == "accepted: e:t/x sched.wake p=$pid:u32\naccepted: -:t/x\n"
+    assert "hint: no event matches" in pybpf("events", "check", "-:t/x").err
+    assert "unrecognized arguments: -t" in pybpf("events", "check", "-t", "x").err
+
+
 def test_filters_and_triggers_are_checked(pybpf, formats):
     options = ["--formats", formats, "--event", "sched/wake"]
     good = pybpf("events", "check", "--kind", "filter", *options, "pid == 1")
@@ -334,10 +343,12 @@ def test_who_may_not_trace_is_told(start):
 
 
 @pytest.mark.usefixtures("_tracing")
-def test_a_plan_is_explained(pybpf):
+def test_a_plan_is_explained(pybpf, tmp_path):
+    more = tmp_path / "plan.txt"
+    more.write_text("# more\n\n  sched/sched_switch stacktrace:3 if prev_pid == 1\n")
     said = pybpf(
         "events", "explain", "p:t/one /bin/cat:0x1000 a=%ax:u32", "t/one if a == 1",
-        "sched/sched_switch", "sched/sched_switch stacktrace:3 if prev_pid == 1",
+        "sched/sched_switch", "-f", str(more),
     )  # fmt: skip
     assert (said.status, said.err) == (0, "")
     assert said.out.replace("/sys/kernel/tracing", "T") == (
