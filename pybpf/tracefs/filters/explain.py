@@ -18,7 +18,7 @@ from pybpf.tracefs.filters.judge import FilterVerdict, event_fields
 from pybpf.tracefs.filters.messages import FilterFault, FilterMessage
 from pybpf.tracefs.filters.parse import shown_place
 from pybpf.tracefs.filters.rules import MAX_STRING
-from pybpf.tracefs.filters.value import And, Comparison, Filter, Not, Or, Text
+from pybpf.tracefs.filters.value import Comparison, Filter, Text, parts_of
 
 DROPPED = "a refused filter drops the one before it: the event runs unfiltered until one is set"
 
@@ -169,15 +169,13 @@ def _warnings(verdict: FilterVerdict, event: str, world: World) -> Iterator[_War
 
 
 def each_comparison(value: Filter) -> Iterator[Comparison]:
-    """Yield the comparisons that a filter is made of."""
-    match value:
-        case Comparison():
-            yield value
-        case Not(inner):
-            yield from each_comparison(inner)
-        case And(parts) | Or(parts):
-            for part in parts:
-                yield from each_comparison(part)
+    """Yield the comparisons that a filter is made of, in order."""
+    todo = [value]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, Comparison):
+            yield one
+        todo += reversed(parts_of(one))
 
 
 def _comparison(value: Comparison, field: KernelField, event: str) -> Iterator[_Warning]:

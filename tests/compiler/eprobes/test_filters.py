@@ -49,6 +49,20 @@ def test_filters(text, holds, passes):
     assert passes(text, cpu=1, tid=7) is holds
 
 
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [("!" * 250, ""), ("(u == 1 || " * 250, ")" * 250), ("(" * 1000, ")" * 1000)],
+    ids=["not", "or", "brackets"],
+)
+def test_filters_nest(start, end, passes):
+    assert passes(f"{start}s == -500{end}")
+
+
+def test_what_nests_too_deep_is_told(passes):
+    with pytest.raises(DynEventError, match="a filter of a program has at most 256 levels"):
+        passes("!" * 256 + "s == -500")
+
+
 NAMES = st.sampled_from(["bash", "ba", "x", "", "abcabca", "zz]z"])
 PATTERN = st.text(st.sampled_from("abcs*?[]!-z"), max_size=7)
 
