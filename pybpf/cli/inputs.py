@@ -21,13 +21,16 @@ _PAGE = 4096
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-def read_bytes(name: str) -> bytes:
-    """Return the content of a file, or of standard input for ``-``; raises UsageError."""
+def read_bytes(name: str, most: int = -1) -> bytes:
+    """Return the content of a file, or of standard input for ``-``, ``most`` bytes of it.
+
+    Raises UsageError.
+    """
     try:
         if name == "-":
-            return sys.stdin.buffer.read()
+            return sys.stdin.buffer.read(most)
         with open(name, "rb") as file:  # noqa: PTH123 - pathlib loads slowly
-            return file.read()
+            return file.read(most)
     except OSError as error:
         raise UsageError(f"cannot read {name}: {error.strerror}") from None
 

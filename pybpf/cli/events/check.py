@@ -103,34 +103,45 @@ def _file_kind(path: str) -> FileKind:
 
 
 def _of_snapshot(file: str) -> World:
+    from pybpf.target.snapshot import SnapshotTarget
     from pybpf.tracefs.dynevents.rules import rules_for
+    from pybpf.tracefs.dynevents.symbols import repeated_names
     from pybpf.tracefs.dynevents.world import World
 
-    target = inputs.target(file, {})
+    target = SnapshotTarget.load(file)
     formats = {name: target.event_format(name) for name in target.event_names()}
     functions = frozenset(target.functions())
+    rules = rules_for(target.release)
     return World(
-        rules_for(target.release),
+        rules,
         formats or None,
         functions=functions or None,
+        repeated=repeated_names((name for _, name in target.symbols), rules),
         cpus=target.cpus,
     )
 
 
+_MOST = 64 << 20
+"""The most bytes of format files: those of all events of a kernel are one or two millions."""
+
+
 def unpacked(file: str) -> str:
-    """Return the text of a file, of one compressed by gzip or xz too."""
-    data = inputs.read_bytes(file)
+    """Return the text of a file, of one compressed by gzip or xz too. Raises UsageError."""
+    data = inputs.read_bytes(file, _MOST + 1)
     import gzip
     import lzma
     import zlib
+    from io import BytesIO
 
+    opens = gzip.open if data.startswith(b"\x1f\x8b") else lzma.open
     try:
-        if data.startswith(b"\x1f\x8b"):
-            data = gzip.decompress(data)
-        elif data.startswith(b"\xfd7zXZ"):
-            data = lzma.decompress(data)
+        if data.startswith((b"\x1f\x8b", b"\xfd7zXZ")):
+            with opens(BytesIO(data)) as packed:
+                data = packed.read(_MOST + 1)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise UsageError(f"{file} is damaged: {error}") from None
+    if len(data) > _MOST:
+        raise UsageError(f"{file} has more than {_MOST >> 20} MB of text: no format files")
     return data.decode("utf-8", "surrogateescape")
 
 

@@ -58,7 +58,7 @@ def _show(
         raise TargetError(f"there is no event {name}{did_you_mean(name, formats)}")
     found = formats[name]
     print(f"{name}, ID {found.id}")
-    width = max(len(field.declaration) for field in found.fields)
+    width = max((len(field.declaration) for field in found.fields), default=0)
     for field in found.fields:
         kind = "signed" if field.signed else "unsigned"
         place = f"{field.offset:5} +{field.size:<4}"

@@ -169,6 +169,26 @@ def test_damaged_formats(pybpf, tmp_path):
     assert said.err.startswith(f"error: {path} is damaged: ")
 
 
+@pytest.mark.parametrize("compressed", [True, False])
+def test_what_is_too_large_for_formats_is_not_read(pybpf, tmp_path, compressed):
+    path = tmp_path / "formats.gz"
+    with (gzip.open if compressed else open)(path, "wb") as file:
+        if compressed:
+            for _ in range(65):
+                file.write(bytes(1 << 20))
+        else:
+            file.truncate(65 << 20)
+    said = pybpf("events", "check", "--formats", path, "e:x a.b")
+    assert said.err == f"error: {path} has more than 64 MB of text: no format files\n"
+
+
+def test_a_record_without_fields_is_shown(pybpf, tmp_path):
+    path = tmp_path / "formats"
+    path.write_text('FILE a/b/format\nname: b\nID: 1\nformat:\n\nprint fmt: "x"\n')
+    said = pybpf("events", "show", "--formats", path, "a/b")
+    assert said.out == 'a/b, ID 1\nprints "x"\n'
+
+
 def test_a_record_is_shown(pybpf, formats):
     said = pybpf("events", "show", "--formats", formats, "sched.wake")
     assert said.out == (
