@@ -18,6 +18,8 @@ from pybpf.tracefs.format import EventFormat, parse_format
 
 _NAMES = "a name has letters, digits and _, and does not begin with a digit"
 _FIXED: Mapping[Message, str] = {
+    Message.NON_UNIQ_SYMBOL: "several symbols have that name: write the address of one of them,"
+    " as /proc/kallsyms has it",
     Message.BAD_EVENT_NAME: _NAMES,
     Message.BAD_ARG_NAME: _NAMES,
     Message.BAD_GROUP_NAME: "a group has letters, digits, _ and -, and does not begin with a digit",
@@ -107,7 +109,10 @@ def _event(line: str, world: World) -> tuple[str, ...]:
     target = restore(words(line)[1]).replace(".", "/", 1)
     for event in world.existing:
         if event.name == target:
-            return (f"an eprobe cannot be attached to a {event.kind} event",)
+            kind = "another eprobe" if event.kind == "eprobe" else f"a {event.kind} event"
+            return (f"an eprobe cannot be attached to {kind}",)
+    if target.startswith("ftrace/"):
+        return ("the events of ftrace are written by tracers: no eprobe can be attached to them",)
     return _did_you_mean(target, world.formats or ())
 
 
