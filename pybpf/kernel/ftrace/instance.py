@@ -16,7 +16,7 @@ from pybpf.kernel.ftrace.errorlog import added, read_log
 from pybpf.kernel.tracefs import Tree
 from pybpf.tracefs.dynevents.log import LogEntry
 from pybpf.tracefs.dynevents.world import World
-from pybpf.tracefs.filters.explain import explain_filter, filter_warnings
+from pybpf.tracefs.filters.explain import KEPT, explain_filter, filter_warnings
 from pybpf.tracefs.filters.judge import NONE, FilterVerdict, judge_filter
 from pybpf.tracefs.triggers.explain import explain_trigger, trigger_error
 from pybpf.tracefs.triggers.judge import judge_trigger
@@ -125,14 +125,14 @@ class Instance:
         before = self.read(path)
         verdict = judge_filter(text, event, world)
         if not verdict.accepted:
-            raise explain_filter(text, verdict, event, world)
+            raise explain_filter(text, verdict, event, world, KEPT)
         number, entries = self.attempt(path, text)
         if not number and self.read(path) == verdict.file:
             return filter_warnings(text, verdict, event, world)
         self.write(path, _again(before))
         if number:
             refused = FilterVerdict(number, entries, before, None, ())
-            raise explain_filter(text, refused, event, world)
+            raise explain_filter(text, refused, event, world, KEPT)
         raise KernelError(errno.EIO, f"the filter of {event} is not what was set")
 
     @contextmanager

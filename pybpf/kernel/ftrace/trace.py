@@ -109,7 +109,7 @@ def check_plan(steps: Sequence[Step], world: World, condition: str | None = None
         if wanted is not None:
             answer = judge_filter(wanted, event, world)
             if not answer.accepted:
-                raise explain_filter(wanted, answer, event, world)
+                raise explain_filter(wanted, answer, event, world, "")
             found += filter_warnings(wanted, answer, event, world)
     if not events and not triggers:
         raise TargetError(

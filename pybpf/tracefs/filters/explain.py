@@ -21,6 +21,7 @@ from pybpf.tracefs.filters.rules import MAX_STRING
 from pybpf.tracefs.filters.value import Comparison, Filter, Text, parts_of
 
 DROPPED = "a refused filter drops the one before it: the event runs unfiltered until one is set"
+KEPT = "the filter that was set stays"
 
 _FIXED: Mapping[FilterMessage, str] = {
     FilterMessage.TOO_MANY_PREDS: "comparisons are joined by && and ||",
@@ -40,16 +41,19 @@ _FIXED: Mapping[FilterMessage, str] = {
 
 
 def explain_filter(
-    data: str | bytes, verdict: FilterVerdict, event: str, world: World, name: str = "<filter>"
+    data: str | bytes, verdict: FilterVerdict, event: str, world: World, outcome: str = DROPPED
 ) -> DynEventError:
-    """Return the error that tells why a filter of ``group/event`` is refused."""
-    source = Source(name, restore(as_bytes(data)))
+    """Return the error that tells why a filter of ``group/event`` is refused.
+
+    ``outcome`` says what has become of the filter that was set, if it is of interest.
+    """
+    source = Source("<filter>", restore(as_bytes(data)))
     if not verdict.errors:
         reason = f"{os.strerror(verdict.errno)} ({errno.errorcode[verdict.errno]})"
         kept = ("a filter has fewer than 4096 bytes; the one that was set stays",)
         return DynEventError(Diagnostic(reason, Span(source, 0, 0), kept), verdict.errno)
     entry = verdict.errors[0]
-    hints = (*filter_hints(entry, _fields(event, world), world), DROPPED)
+    hints = filter_hints(entry, _fields(event, world), world) + ((outcome,) if outcome else ())
     return DynEventError(Diagnostic(entry.message, _span(source, entry), hints), verdict.errno)
 
 
