@@ -61,6 +61,8 @@ def make_kprobe(argv: Sequence[str], state: State) -> None:
         if returns:
             where |= Where.RETURN
         where |= _entry(symbol, offset, state, returns=returns)
+        if state.world.rules.repeated_late:
+            _check_unique(symbol, state)
     log.index = 0
     name, group = own_name(argv[0], log, "kprobes")
     letter = "r" if returns else "p"
@@ -123,7 +125,15 @@ def _symbol(text: str, state: State, *, returns: bool) -> tuple[str, int, bool]:
         raise state.log.refuse(Message.BAD_PROBE_ADDR, errno.EINVAL)
     if not _probed(symbol, state):
         raise state.log.refuse(Message.BAD_PROBE_ADDR, state.world.rules.symbol_errno)
+    if not state.world.rules.repeated_late:
+        _check_unique(symbol, state)
     return symbol, offset, returns
+
+
+def _check_unique(symbol: str, state: State) -> None:
+    """Refuse a symbol that is there several times: any of them might be meant."""
+    if symbol in state.world.repeated:
+        raise state.log.refuse(Message.NON_UNIQ_SYMBOL, state.world.rules.repeated_errno)
 
 
 def _probed(symbol: str, state: State) -> bool:
@@ -132,7 +142,7 @@ def _probed(symbol: str, state: State) -> bool:
     if colon:
         state.assume(f"the modules of the kernel are not known: {module} is taken to be absent")
         return bool(module and name)
-    return is_function(symbol, state)
+    return symbol in state.world.repeated or is_function(symbol, state)
 
 
 def _entry(symbol: str, offset: int, state: State, *, returns: bool) -> Where:
