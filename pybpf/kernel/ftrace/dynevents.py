@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from pybpf.dataclass import dataclass, replace
 from pybpf.errors import Diagnostic, DynEventError, KernelError, TargetError
 from pybpf.kernel.ftrace.instance import Instance, enabled_in, shown_instance, triggers_in
-from pybpf.kernel.ftrace.world import is_known, listed, live_world
+from pybpf.kernel.ftrace.world import LiveSymbols, is_known, listed, live_world
 from pybpf.kernel.tracefs import Tree, open_tracefs
 from pybpf.source import Source, Span
 from pybpf.tracefs.dynevent import DynEvent
@@ -141,11 +141,29 @@ def require(tree: Tree, kinds: Iterable[Kind] = (), *, hist: bool = False) -> No
         raise TargetError("this kernel has no dynamic events (CONFIG_DYNAMIC_EVENTS)")
     readme = tree.read("README")
     for kind in kinds:
-        what, option, sign = _KINDS[kind]
-        if sign not in readme and not tree.exists(sign):
+        if not _has(tree, readme, kind):
+            what, option, _ = _KINDS[kind]
             raise TargetError(f"this kernel has no {what} ({option})")
     if hist and "hist:keys=" not in readme:
         raise TargetError("this kernel has no hist triggers (CONFIG_HIST_TRIGGERS)")
+
+
+def _has(tree: Tree, readme: str, kind: Kind) -> bool:
+    sign = _KINDS[kind][2]
+    return sign in readme or tree.exists(sign)
+
+
+def lacking(tree: Tree) -> dict[Kind, str]:
+    """Return the kinds of events that the kernel was built without: what they are, the option."""
+    readme = tree.read("README")
+    found = {kind for kind in _KINDS if not _has(tree, readme, kind)}
+    # README names event probes also where there are none.
+    code = LiveSymbols()
+    if "traceprobe_parse_probe_arg" in code and "eprobe_dyn_event_create" not in code:
+        found.add("eprobe")
+    return {
+        kind: f"{what} ({option})" for kind, (what, option, _) in _KINDS.items() if kind in found
+    }
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pybpf.errors import Diagnostic, DynEventError
 from pybpf.source import Source, Span
 from pybpf.tracefs.dynevents.ctext import as_bytes, restore, skip_spaces, word_places
-from pybpf.tracefs.dynevents.hints import hints_for
+from pybpf.tracefs.dynevents.hints import hints_for, lacking_hints
 from pybpf.tracefs.dynevents.judge import Verdict
 from pybpf.tracefs.dynevents.log import LogEntry
 from pybpf.tracefs.dynevents.world import World
@@ -83,6 +83,8 @@ def _silent(number: int, line: str, world: World) -> tuple[str, ...]:
         return ("-:GROUP/EVENT removes an event",)
     if len(line) > 4094:
         return ("a line has at most 4094 bytes",)
+    if lacking := lacking_hints(line, world):
+        return lacking
     if line[:1] in {"f", "t"} and not world.rules.function_probes:
         return (f"kernel {world.rules.release} has no fprobes and no tracepoint probes",)
     return ("a definition is a letter of e p r f t s, a name and what to attach to",)

@@ -10,7 +10,7 @@ from pybpf.tracefs.dynevents.ctext import restore, words
 from pybpf.tracefs.dynevents.log import LogEntry
 from pybpf.tracefs.dynevents.messages import Message
 from pybpf.tracefs.dynevents.rules import MAX_ARRAY, MAX_NAME
-from pybpf.tracefs.dynevents.world import World
+from pybpf.tracefs.dynevents.world import Kind, World
 from pybpf.tracefs.filters.explain import filter_hints
 from pybpf.tracefs.filters.fields import kernel_fields
 from pybpf.tracefs.filters.rules import tracing_rules
@@ -54,6 +54,10 @@ _FIXED: Mapping[Message, str] = {
     Message.INVALID_DYN_CMD: "the group of synthetic events is 'synthetic'",
     Message.INVALID_ARRAY_SPEC: "a string is char NAME[N] with N up to 256, or char NAME[]",
 }
+_LETTERS: Mapping[str, tuple[Kind, ...]] = {
+    "e": ("eprobe",), "s": ("synthetic",), "f": ("fprobe",), "t": ("fprobe",),
+    "p": ("kprobe", "uprobe"), "r": ("kprobe", "uprobe"),
+}  # fmt: skip
 _FIELD = frozenset({Message.BAD_VAR, Message.BAD_ATTACH_ARG, Message.NO_EVENT_FIELD})
 
 
@@ -71,6 +75,8 @@ def hints_for(entry: LogEntry, line: str, world: World) -> tuple[str, ...]:
             return (f"at most {world.rules.nesting} dereferences and casts can be nested",)
         case Message.BAD_TYPE:
             return _type(entry)
+        case Message.NO_MATCHING_TYPE:
+            return lacking_hints(line, world)
         case Message.BAD_ATTACH_EVENT:
             return _event(line, world)
         case Message.NOSUP_BTFARG if eprobe:
@@ -92,6 +98,12 @@ def _word_at(entry: LogEntry) -> str:
             break
         name += char
     return name
+
+
+def lacking_hints(line: str, world: World) -> tuple[str, ...]:
+    """Return what the kernel was built without, of what a line may define."""
+    kinds = _LETTERS.get(line[:1], ())
+    return tuple(f"this kernel has no {world.lacking[k]}" for k in kinds if k in world.lacking)
 
 
 def _did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from pybpf.btf.reader import Btf
@@ -70,6 +71,7 @@ class World:
     ``functions`` are the names that a kprobe may be put on, ``symbols`` those of data and code,
     ``repeated`` those that several symbols have, ``types`` its BTF, ``cpus`` counts the CPUs it may
     have. ``files`` tells what a path leads to.
+    ``lacking`` says of kinds of events that it was built without what they are, and the option.
     ``last_id`` is the highest ID of the events of ``formats``, None if those are to be looked at.
     """
 
@@ -84,3 +86,4 @@ class World:
     files: Callable[[str], FileKind] | None = None
     triggers: tuple[Trigger, ...] = ()
     last_id: int | None = None
+    lacking: Mapping[Kind, str] = MappingProxyType({})

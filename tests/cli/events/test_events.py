@@ -124,6 +124,17 @@ def test_a_path_is_what_it_is_here(pybpf, path, status):
     assert pybpf("events", "check", f"p:u/x {path}:0x1000").status == status
 
 
+@pytest.mark.parametrize(
+    ("kernel", "taken"),
+    [("5.4", "5.4 was observed: it is taken for 6.1"), ("6.18.1", "6.18 was observed: it is taken"),
+     ("6.12.117+deb13", None)],
+)  # fmt: skip
+def test_a_kernel_that_was_not_observed_is_another(pybpf, kernel, taken):
+    said = pybpf("events", "check", "--kernel", kernel, "s:x u64 a")
+    assert said.out == "accepted: s:synthetic/x\tu64 a\n"
+    assert (f"note: no kernel {taken}" in said.err) if taken else said.err == ""
+
+
 def test_removals_are_no_options(pybpf, formats):
     lines = ["e:t/x sched.wake p=$pid:u32", "-:t/x", "--together"]
     said = pybpf("events", "check", "--formats", formats, *lines)
