@@ -17,7 +17,7 @@ from pybpf.tracefs.dynevents.world import World
 from pybpf.tracefs.format import EventFormat
 
 _DATA = Path(__file__).parent / "data"
-_CODE, _OTHER = 0, 1
+_CODE, _OTHER, _SEVERAL = range(3)
 
 # What is left out of the data: names that the compiler, the tracer or the linker made.
 _LEFT_OUT = re.compile(
@@ -56,8 +56,8 @@ def profile(release: str, formats: Mapping[str, EventFormat] | None = None) -> W
     world = World(rules_for(release), formats)
     if release not in KNOWN:
         return world
-    code, other = _symbols(release)
-    world = replace(world, functions=Names(code), symbols=Names(code | other))
+    code, other, several = _symbols(release)
+    world = replace(world, functions=Names(code), symbols=Names(code | other), repeated=several)
     return replace(world, types=_types(release)) if world.rules.btf_args else world
 
 
@@ -65,20 +65,20 @@ def _types(release: str) -> Btf:
     return Btf(_unpacked(f"btf-{release}.xz"), complete=False)
 
 
-def _symbols(release: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names of code and of data.
+def _symbols(release: str) -> tuple[frozenset[str], ...]:
+    """Return the names of code, those of data, and those of several symbols.
 
-    Each line of the file is a name and, as one character each, in which of the kernels it is code
-    and in which it is something else: bits from 1 on, added to ``0``.
+    Each line of the file is a name and, as one character each, in which of the kernels it is code,
+    in which it is something else and in which several have it: bits from 1 on, added to ``0``.
     """
     bit = 1 << tuple(KNOWN).index(release)
-    found: tuple[set[str], set[str]] = (set(), set())
+    found: tuple[set[str], ...] = (set(), set(), set())
     for line in _unpacked("symbols.xz").decode("ascii").splitlines():
-        name, kernels = line[:-2], line[-2:]
-        for kind in (_CODE, _OTHER):
+        name, kernels = line[:-3], line[-3:]
+        for kind in (_CODE, _OTHER, _SEVERAL):
             if ord(kernels[kind]) - ord("0") & bit:
                 found[kind].add(name)
-    return frozenset(found[_CODE]), frozenset(found[_OTHER])
+    return tuple(map(frozenset, found))
 
 
 def _unpacked(name: str) -> bytes:
