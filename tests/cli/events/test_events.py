@@ -58,6 +58,19 @@ def test_the_checks_of_the_documentation(pybpf):
         assert said.out + said.err == output
 
 
+PURE = [
+    code
+    for code in re.findall(r"^```python\n(.*?)^```$", DOCS, re.MULTILINE | re.DOTALL)
+    if "pybpf.kernel" not in code and "pybpf.eprobes" not in code
+]
+
+
+@pytest.mark.parametrize("code", PURE)
+def test_the_python_of_the_documentation_that_needs_no_kernel(code, capsys):
+    exec(compile(code, "docs/events.md", "exec"), {})
+    assert not capsys.readouterr().err
+
+
 def test_no_command(pybpf):
     said = pybpf("events")
     assert said.status == 1
