@@ -68,7 +68,8 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
     "<=": operator.le,
     ">=": operator.ge,
 }
-
+_LARGEST = 1 << 16
+"""No record is larger: it fits a page."""
 
 Constants = Callable[[str], int | None]
 """The value of a name of an enum, which a print format may use; None for one that is not known."""
@@ -172,7 +173,9 @@ class Compiler:
             raise Unprintable("an index of no array")
         start, at, size = base.run, index.run, size_of(base.element)
         if base.at is not None and isinstance(number, Number):
-            return self._fixed(base.at + size * number.value, base.element)
+            if (offset := base.at + size * number.value) > _LARGEST:
+                raise Unprintable("an index that is not in the record")
+            return self._fixed(offset, base.element)
         return self._at(lambda payload: start(payload) + size * at(payload), base.element)
 
     def _fixed(self, offset: int, t: Type) -> Compiled:

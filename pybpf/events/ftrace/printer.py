@@ -74,7 +74,7 @@ class Printer:
                 return self._template % self._arguments(payload)
             except Unprintable:
                 pass
-            except (struct.error, IndexError, ValueError):
+            except (struct.error, IndexError, ValueError, OverflowError):
                 raise EventError(f"{self.format.name}: the record does not hold its data") from None
         return self.pairs(payload)
 
@@ -163,9 +163,10 @@ class _Template:
         elif match["width"] == "*":
             spec += self._star(rest)
         else:
-            spec += match["width"] or ""
+            spec += _bounded(match["width"] or "")
         if match["precision"] is not None:
-            spec += "." + (self._star(rest) if match["precision"] == "*" else match["precision"])
+            precision = match["precision"]
+            spec += "." + (self._star(rest) if precision == "*" else _bounded(precision))
         expr = _next(rest)
         if match["pointer"] is not None:
             self._arguments.append(Argument(self._pointer(match["pointer"], width, expr)))
@@ -223,6 +224,13 @@ class _Template:
             return _OFFSET.sub("", found, count=1) if bare else found
 
         return name
+
+
+def _bounded(digits: str) -> str:
+    """Return a width or a precision. Raises Unprintable for one that no record has room for."""
+    if len(digits) > len(str(_WIDEST)) or int(digits or "0") > _WIDEST:
+        raise Unprintable(f"a width of {digits[:20]}")
+    return digits
 
 
 def _next(rest: Iterator[Expr]) -> Expr:
