@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 BACKENDS = ("auto", "tracefs", "bpf")
 
 
+_ALONE = "without it, `trace` of event probes alone and `strings` do with programs"
+
+
 def declare_backend(parser: argparse.ArgumentParser) -> None:
     """Declare the choice between tracefs and programs."""
     parser.add_argument(
@@ -49,7 +52,9 @@ def chosen(
         return by_tracefs()
     except TargetError as error:
         lacking = options.backend == "auto" and "CONFIG_" in error.message
-        if not (lacking and able and options.filter is None):
+        if lacking and not able:
+            raise TargetError(error.message, hints=(*error.hints, _ALONE)) from None
+        if not lacking or options.filter is not None:
             raise
         if not options.quiet:
             print(f"pybpf: {error.message}: using programs (--backend bpf)", file=sys.stderr)
