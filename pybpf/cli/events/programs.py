@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from pybpf.eprobes import EprobeRecord, EprobeTrace, How
 
 BACKENDS = ("auto", "tracefs", "bpf")
-
-
-_ALONE = "without it, `trace` of event probes alone and `strings` do with programs"
+_ALONE = "programs can do `pybpf events strings`, and `trace` of event probes alone"
 
 
 def declare_backend(parser: argparse.ArgumentParser) -> None:
