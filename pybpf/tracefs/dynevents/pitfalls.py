@@ -23,9 +23,6 @@ from pybpf.tracefs.fetch import Builtin, Deref, Field, Text
 from pybpf.tracefs.format import EventField, EventFormat, parse_format
 from pybpf.types import Array, DataLoc, Int, Ptr
 
-PERF = "perf_event_open takes the ID of an eprobe, and never counts one of its hits"
-"""What to tell who wants to read an eprobe through perf."""
-
 _FILES = frozenset({"enable", "filter", "header_page", "header_event"})
 _POINTER = 8
 _SCALARS = frozenset({1, 2, 4, 8})
