@@ -122,7 +122,7 @@ def parse_format(text: str, name: str = "", byteorder: ByteOrder = "little") -> 
     """
     fields: list[EventField] = []
     bare, number, print_fmt = "", -1, ""
-    for count, line in enumerate(text.splitlines(), start=1):
+    for count, line in enumerate(text.split("\n"), start=1):
         key, _, rest = line.partition(":")
         try:
             match key.strip():

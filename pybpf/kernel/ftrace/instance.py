@@ -159,7 +159,7 @@ class Instance:
             self._untrigger(event, path, text, len(before))
 
     def _triggers(self, path: str) -> list[str]:
-        return [line for line in self.read(path).splitlines() if not line.startswith("#")]
+        return listed_triggers(self.read(path))
 
     def _untrigger(self, event: str, path: str, text: str, count: int) -> None:
         try:
@@ -201,6 +201,11 @@ class Instance:
         with suppress(KernelError):
             self.write(path, f"!{line}")
         return len(self._triggers(path)) < count
+
+
+def listed_triggers(text: str) -> list[str]:
+    """Return the triggers that the text of a ``trigger`` file lists."""
+    return [line for line in text.split("\n") if line and not line.startswith("#")]
 
 
 def _again(before: str) -> str:
@@ -253,7 +258,7 @@ def triggers_in(tree: Tree, event: str) -> dict[str, list[str]]:
     for name in ("", *instances(tree)):
         with suppress(FileNotFoundError):
             text = tree.read(f"{Instance(tree, name).folder}events/{event}/trigger")
-            if lines := [line for line in text.splitlines() if not line.startswith("#")]:
+            if lines := listed_triggers(text):
                 found[name] = lines
     return found
 

@@ -64,7 +64,8 @@ def live_world(tree: Tree, texts: Sequence[str] = ()) -> World:
 def listed(tree: Tree) -> list[str]:
     """Return the lines of ``dynamic_events``; none where the kernel has no such file."""
     try:
-        return tree.read("dynamic_events").splitlines()
+        # Strings in definitions may have in them what Python takes for the end of a line.
+        return [line for line in tree.read("dynamic_events").split("\n") if line]
     except FileNotFoundError:
         return []
 
