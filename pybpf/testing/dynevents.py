@@ -147,6 +147,7 @@ GRAMMAR: Grammar = MappingProxyType(
             "vfs_read vfs_read vfs_read vfs_write vfs_read%return sched_switch sched_switch"
             " nosuch_f vfs_read+4 vfs_read-1 vfs_read+x vfs_read%x vfs_read+1 nosuchmod:fn vfs_*"
             " a,b schedule c_next pt_regs_offset jiffies jiffies+4"
+            " __pfx_vfs_read perf_trace_sched_switch"
         ),
         "karg": ("<name>=<kfetch>", "<name>=<kfetch>:<type>", "<kfetch>", "<kfetch>:<type>"),
         "kfetch": (

@@ -87,6 +87,12 @@ WIDE = f"{ALONE} a=$prev_pid:b18446744073709551617@0/8"
         ("7.3", [], "r:t/x c_next+8", "EINVAL", "The symbol is not unique", 6),
         ("7.3", [], "p:t/x pt_regs_offset", "EINVAL", "The symbol is not unique", 6),
         ("7.3", [], "p:t/x snapshot_fops", "EINVAL", "The symbol is not unique", 6),
+        # Code that ftrace cannot trace, and data.
+        ("6.1", [], "p:t/x perf_trace_sched_switch", "EINVAL", "Failed to register probe event", 6),
+        ("6.12", [], "p:t/x __pfx_vfs_read a=$nope", "EINVAL", "Invalid $-variable specified", 23),
+        ("6.12", [], "p:t/x __pfx_vfs_read", "EINVAL", "Failed to register probe event", 6),
+        ("7.3", [], "r:t/x jiffies", "EINVAL", "Failed to register probe event", 6),
+        ("7.3", [], "r:t/x jiffies+4", "EINVAL", "Retprobe address must be an function entry", 6),
         ("7.3", [], "p:t/x c_next%foo", "EINVAL", "Invalid probed address suffix", 12),
         ("7.3", [], "f:t/x c_next", None, None, None),
         ("7.3", [], "p:t/x overlay:c_next", None, None, None),

@@ -31,14 +31,19 @@ _LEFT_OUT = re.compile(
 )
 
 
+# Those of them that kprobes may be put on.
+_LEFT_OUT_CODE = re.compile(r"__traceiter|__probestub|.*\.(?:isra|part|constprop|llvm)")
+
+
 class Names:
     """Names of symbols; one of the kind that the data leave out counts as there."""
 
-    def __init__(self, names: frozenset[str]) -> None:
+    def __init__(self, names: frozenset[str], left_out: re.Pattern[str]) -> None:
         self._names = names
+        self._left_out = left_out
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names or (isinstance(name, str) and bool(_LEFT_OUT.match(name)))
+        return name in self._names or (isinstance(name, str) and bool(self._left_out.match(name)))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -57,7 +62,12 @@ def profile(release: str, formats: Mapping[str, EventFormat] | None = None) -> W
     if release not in KNOWN:
         return world
     code, other, several = _symbols(release)
-    world = replace(world, functions=Names(code), symbols=Names(code | other), repeated=several)
+    world = replace(
+        world,
+        functions=Names(code, _LEFT_OUT_CODE),
+        symbols=Names(code | other, _LEFT_OUT),
+        repeated=several,
+    )
     return replace(world, types=_types(release)) if world.rules.btf_args else world
 
 
@@ -66,10 +76,11 @@ def _types(release: str) -> Btf:
 
 
 def _symbols(release: str) -> tuple[frozenset[str], ...]:
-    """Return the names of code, those of data, and those of several symbols.
+    """Return the names of functions to probe, those of all else, and those of several symbols.
 
-    Each line of the file is a name and, as one character each, in which of the kernels it is code,
-    in which it is something else and in which several have it: bits from 1 on, added to ``0``.
+    Each line of the file is a name and, as one character each, in which of the kernels a kprobe
+    may be put on it, in which it is something else and in which several symbols have it: bits from
+    1 on, added to ``0``. A kprobe may be put on what ftrace can trace.
     """
     bit = 1 << tuple(KNOWN).index(release)
     found: tuple[set[str], ...] = (set(), set(), set())
