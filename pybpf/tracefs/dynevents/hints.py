@@ -20,6 +20,8 @@ _NAMES = "a name has letters, digits and _, and does not begin with a digit"
 _FIXED: Mapping[Message, str] = {
     Message.NON_UNIQ_SYMBOL: "several symbols have that name: write the address of one of them,"
     " as /proc/kallsyms has it",
+    Message.FAIL_REG_PROBE: "probes are put on functions that ftrace can trace: not on data, nor on"
+    " code that tracing itself needs",
     Message.BAD_EVENT_NAME: _NAMES,
     Message.BAD_ARG_NAME: _NAMES,
     Message.BAD_GROUP_NAME: "a group has letters, digits, _ and -, and does not begin with a digit",

@@ -432,6 +432,19 @@ def test_a_snapshot_says_which_kernel_is_meant(pybpf):
     assert (said.status, said.err) == (0, "")
     said = pybpf("events", "check", "--target", target, "e:t/x sched.sched_switch a=$prev_pit")
     assert "hint: did you mean $prev_pid?" in said.err
+    said = pybpf("events", "check", "--target", target, "p:t/x type_show")
+    assert "The symbol is not unique\n" in said.err
+    assert "hint: several symbols have that name: write the address" in said.err
+
+
+def test_a_profile_says_what_cannot_be_probed(pybpf):
+    said = pybpf("events", "check", "--kernel", "6.12", "p:t/x jiffies")
+    assert said.err == (
+        "<definition>:1:7: error: Failed to register probe event\n"
+        "    p:t/x jiffies\n          ^\n"
+        "  hint: probes are put on functions that ftrace can trace: not on data, nor on code that"
+        " tracing itself needs\n"
+    )
 
 
 READ_ONLY = """
