@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pybpf.kernel.ftrace.trace import Checked
-
-_ROOT = "/sys/kernel/tracing"
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -42,20 +39,17 @@ def main(options: argparse.Namespace) -> int:
 
 def _commands(checked: Checked) -> Iterator[tuple[str, str]]:
     """Yield what to do and what undoes it, in the order of doing."""
+    from pybpf.tracefs.plan import shell_command as write
+
     for one in checked.definitions:
-        yield _write(one.text, "dynamic_events"), _write(f"-:{one.event.name}", "dynamic_events")
+        yield write(one.text, "dynamic_events"), write(f"-:{one.event.name}", "dynamic_events")
     for event, text in checked.recorded.items():
         if text is not None:
             path = f"events/{event}/filter"
-            yield _write(text, path), _write("0", path)
+            yield write(text, path), write("0", path)
     for step in checked.triggers:
         path = f"events/{step.event}/trigger"
-        yield _write(step.text, path), _write(f"!{step.text}", path)
+        yield write(step.text, path), write(f"!{step.text}", path)
     for event in checked.recorded:
         path = f"events/{event}/enable"
-        yield _write("1", path), _write("0", path)
-
-
-def _write(text: str, path: str) -> str:
-    # Truncating some of these files would remove what others set: always append.
-    return f"echo {shlex.quote(text)} >> {_ROOT}/{path}"
+        yield write("1", path), write("0", path)
