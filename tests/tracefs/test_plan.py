@@ -24,11 +24,10 @@ from pybpf.tracefs.triggers.parse import parse_trigger
 @pytest.mark.parametrize(
     "text", ["e:a/b c.d x=\\10:u8", "s:n u64 x", "a == 'b' && c ~ \"*\"", "-:a/b"]
 )
-@pytest.mark.parametrize("shell", ["sh", "bash"])
-def test_a_command_writes_the_text(text, shell, tmp_path):
+def test_a_command_writes_the_text(text, tmp_path):
     (tmp_path / "file").write_text("before\n")
     command = shell_command(text, "file", str(tmp_path))
-    subprocess.run([shell, "-c", command], check=True)
+    subprocess.run(["sh", "-c", command], check=True)
     assert (tmp_path / "file").read_text() == f"before\n{text}\n"
 
 
