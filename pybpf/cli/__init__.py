@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from io import TextIOWrapper
 from typing import NoReturn
 
 from pybpf import __version__
@@ -122,6 +123,10 @@ def _open_standard_files() -> None:
             _open_nowhere()  # under this number: it is the lowest that is free
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+    out = sys.stdout
+    if isinstance(out, TextIOWrapper) and out.encoding.lower() not in {"utf-8", "utf8"}:
+        # What the locale has no letters for is told all the same.
+        out.reconfigure(errors="backslashreplace")
 
 
 def _open_nowhere() -> int:
