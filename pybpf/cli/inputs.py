@@ -91,6 +91,21 @@ def count(text: str) -> int:
     return int(text)
 
 
+def cpu(text: str) -> int:
+    """Return the number of a CPU; raises ArgumentTypeError."""
+    if not re.fullmatch(r"[0-9]{1,5}", text):
+        raise ArgumentTypeError(f"'{text}' is no number of a CPU")
+    return int(text)
+
+
+def event(text: str) -> str:
+    """Return ``SYSTEM/EVENT`` of that or ``SYSTEM.EVENT``; raises ArgumentTypeError."""
+    match = re.fullmatch(r"([\w-]+)[./](\w[\w-]*)", text)
+    if match is None:
+        raise ArgumentTypeError(f"'{text}' is no SYS/EVENT, such as sched/sched_switch")
+    return f"{match[1]}/{match[2]}"
+
+
 def target(file: str | None, environment: Mapping[str, str]) -> Target:
     """Return the target saved in ``file``, or this machine."""
     if file is not None:

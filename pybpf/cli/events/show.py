@@ -20,7 +20,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     add("event", nargs="?", metavar="SYS/EVENT", help="the event whose record is shown")
     add("--formats", metavar="FILE", help="format files as for `check`, not this machine's")
     add("--pages", metavar="FILE", help="pages of one CPU, to be decoded; - is stdin")
-    add("--cpu", type=int, default=0, metavar="N", help="the CPU that they are of (0)")
+    add("--cpu", type=inputs.cpu, default=0, metavar="N", help="the CPU that they are of (0)")
     add("--format", choices=("text", "json"), default="json", help="of records (json)")
 
 

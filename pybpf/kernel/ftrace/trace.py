@@ -91,7 +91,7 @@ def check_plan(steps: Sequence[Step], world: World, condition: str | None = None
     for step in steps:
         match step:
             case SetTrigger(event, text):
-                _exists(event, world)
+                require_event(event, world)
                 verdict = judge_trigger(text, event, world)
                 if not verdict.accepted:
                     raise explain_trigger(text, verdict, event, world)
@@ -99,7 +99,7 @@ def check_plan(steps: Sequence[Step], world: World, condition: str | None = None
                 triggers.append(step)
                 world = verdict.after
             case Record(event, _):
-                _exists(event, world)
+                require_event(event, world)
             case Define():
                 pass
     parents = [one.event.parent for one in judged]
@@ -132,7 +132,7 @@ def _alone(text: str, world: World) -> list[Judged]:
         return []
 
 
-def _exists(event: str, world: World) -> None:
+def require_event(event: str, world: World) -> None:
     """Raise TargetError for an event that is not there."""
     try:
         event_format(event, world)

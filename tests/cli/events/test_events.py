@@ -328,6 +328,15 @@ def test_records_without_room_are_counted(pybpf):
         (["rm", "x"], "'x' is no GROUP/EVENT"),
         (["rm", "a/b"], "there is no dynamic event a/b"),
         (["show", "sched/sched_swich"], "there is no event sched/sched_swich"),
+        (["hist", "", "fd"], "'' is no SYS/EVENT, such as sched/sched_switch"),
+        (["filter", "sched/../sched/sched_switch"], "is no SYS/EVENT"),
+        (
+            ["filter", "sched.sched_swich"],
+            "there is no event sched/sched_swich; did you mean 'sched/sched_switch'?",
+        ),
+        (["filter", "--instance", "../..", "sched/sched_switch"], "there is no instance ../.."),
+        (["show", "--pages", "x", "--cpu", "-1"], "'-1' is no number of a CPU"),
+        (["show", "--pages", "x", "--cpu", "9" * 5000], "is no number of a CPU"),
         (["strings", "open at", "x"], "a system call and its arguments are words"),
     ],
 )
