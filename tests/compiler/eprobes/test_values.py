@@ -149,8 +149,8 @@ def test_several_definitions_of_one_event(one_event, hits, sample):
         ("e:e sub.evt a=@nosuch", ("<definition>:1:1: error: unknown symbol 'nosuch'\n"
          "    e:e sub.evt a=@nosuch\n"
          "    ^^^^^^^^^^^^^^^^^^^^^")),
-        ("s:x u64 a", ("error: this is no eprobe: it begins with e, as in 'e:GROUP/EVENT "
-         "SYSTEM.NAME …'")),
+        ("s:x u64 a", ("<definition>:1:1: error: this is no eprobe: it begins with e, as in "
+         "'e:GROUP/EVENT SYSTEM.NAME …'\n    s:x u64 a\n    ^^^^^^^^^")),
     ],
 )  # fmt: skip
 def test_errors(definition, message, one_event, hits, sample):
