@@ -117,6 +117,16 @@ def test_patterns():
     assert read_pattern(rb"\*").characters == (Characters(((42, 42),)),)
 
 
+def test_a_pattern_looks_no_further_than_it_must(hits, one_event, sample):
+    """Else each byte that a string of user space may have takes instructions."""
+
+    def size(filter_):
+        made = hits([f"e:e sub.evt a=$s:s16 if {filter_}"], one_event("sub/evt", sample.parent))
+        return sum(len(probe.program.insns) for probe in made.compiled.script.probes)
+
+    assert size('p.ustring ~ "/etc/*"') < 300 < size('p.ustring ~ "*.conf"')
+
+
 def test_a_pattern_too_long_is_refused(passes):
     with pytest.raises(SourceError, match="the pattern has more than 62 characters"):
         passes(f'name ~ "*{"x" * 63}"')
