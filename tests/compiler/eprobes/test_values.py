@@ -2,6 +2,7 @@
 
 import pytest
 
+from pybpf.compiler.eprobes import values
 from pybpf.compiler.eprobes.definition import define
 from pybpf.errors import DynEventError
 from pybpf.target.features import ALL, PROBE_READ_KERNEL, RINGBUF
@@ -195,3 +196,13 @@ def test_no_format_but_the_parents_is_read(one_event, sample):
             return super().event_format(name)
 
     assert define("e:t/x g.evt a=$s", Strange("g/evt", sample.parent)).target == "g/evt"
+
+
+def test_each_level_of_a_dereference_is_looked_at_once(one_event, hits, sample, monkeypatch):
+    """Twice a level would be thousands of times in all: a kernel takes fourteen."""
+    looked = []
+    field = values._field
+    monkeypatch.setattr(values, "_field", lambda *args: looked.append(1) or field(*args))
+    deep = "+8(" * 14 + "$p" + ")" * 14
+    hits([f"e:e sub.evt a={deep}"], one_event("sub/evt", sample.parent))
+    assert looked == [1]
