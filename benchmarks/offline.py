@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import lzma
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from random import Random
 
 from plan import Plan
 from pybpf.compiler.pipeline import compile_script
@@ -18,12 +20,22 @@ from pybpf.isa.insn import Program
 from pybpf.source import Source
 from pybpf.target.snapshot import SnapshotTarget
 from pybpf.target.symbols import parse_kallsyms
+from pybpf.testing.dynevents import definition
+from pybpf.testing.filters import SYNTHETIC, event_filter
+from pybpf.testing.triggers import writes
+from pybpf.tracefs.dynevents.judge import judge
+from pybpf.tracefs.dynevents.profiles import profile
+from pybpf.tracefs.dynevents.world import World, read_formats
+from pybpf.tracefs.filters.judge import judge_filter
+from pybpf.tracefs.triggers.judge import judge_trigger
 from pybpf.types import size_of
 from pybpf.vm.machine import Machine
 from report import Finding, Spread, Table
 from tracers import SCRIPTS, script_names
 
-_SNAPSHOT = Path(__file__).resolve().parent.parent / "tests/data/targets/6.12.tar.gz"
+_DATA = Path(__file__).resolve().parent.parent / "tests/data"
+_SNAPSHOT = _DATA / "targets/6.12.tar.gz"
+_FORMATS = _DATA / "dynevents/formats-7.3.txt.xz"
 
 _BLOCK = """\
 again{n}:
@@ -125,11 +137,51 @@ def _cases() -> list[Case]:
         Case("compile the scripts", len(scripts), "scripts", lambda: _compile(scripts, target)),
         Case("load a snapshot", 1, "snapshot", lambda: SnapshotTarget.load(_SNAPSHOT)),
         Case("parse kallsyms", symbols.count("\n"), "symbols", lambda: parse_kallsyms(symbols)),
+        *_verdicts(),
     ]
 
 
 def _run(machine: Machine, program: Program) -> None:
     machine.run(program)
+
+
+def _verdicts() -> list[Case]:
+    """Return what judges texts good and bad, as tests compare them with kernels."""
+    random, world = Random(7), _world()
+    definitions = [definition(random) for _ in range(1000)]
+    filters = [event_filter(random) for _ in range(1000)]
+    triggers = [writes(random) for _ in range(300)]
+    number = sum(map(len, triggers))
+    return [
+        Case("judge definitions", 1000, "definitions", lambda: _judge(definitions, world)),
+        Case("judge filters", 1000, "filters", lambda: _judge_filters(filters, world)),
+        Case("judge triggers", number, "triggers", lambda: _judge_triggers(triggers, world)),
+    ]
+
+
+def _world() -> World:
+    """Return kernel 7.3, with the synthetic events that filters and triggers name."""
+    world = profile("7.3", read_formats(lzma.decompress(_FORMATS.read_bytes()).decode()))
+    for text in SYNTHETIC:
+        world = judge(text, world).after
+    return world
+
+
+def _judge(texts: Iterable[str], world: World) -> None:
+    for text in texts:
+        judge(text, world)
+
+
+def _judge_filters(filters: Iterable[tuple[str, str]], world: World) -> None:
+    for event, text in filters:
+        judge_filter(text, event, world)
+
+
+def _judge_triggers(lists: Iterable[Iterable[tuple[str, str]]], world: World) -> None:
+    for steps in lists:
+        after = world
+        for event, text in steps:
+            after = judge_trigger(text, event, after).after
 
 
 def _compile(scripts: Iterable[Source], target: SnapshotTarget) -> None:

@@ -6,15 +6,14 @@ do, a program can. Nothing here asks whether this kernel has eprobes.
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator, Mapping
 
 from pybpf.dataclass import dataclass, replace
-from pybpf.errors import Diagnostic, DynEventError, TargetError
+from pybpf.errors import TargetError
 from pybpf.target.target import Target
 from pybpf.tracefs.dynevent import Eprobe
 from pybpf.tracefs.dynevents.argument import Argument
-from pybpf.tracefs.dynevents.explain import explain
+from pybpf.tracefs.dynevents.explain import the_eprobe
 from pybpf.tracefs.dynevents.judge import judge
 from pybpf.tracefs.dynevents.rules import MAX_LINE, NEWEST
 from pybpf.tracefs.dynevents.world import World
@@ -70,20 +69,17 @@ def define(definition: str | Eprobe, target: Target) -> Definition:
     """
     text = str(definition).replace("\n", " ")
     types = target.types if "->" in text else None
-    world = World(RULES, formats=_Formats(target), types=types, cpus=target.cpus)
+    # No ID is asked for: finding the last one would read the formats of all events.
+    world = World(RULES, _Formats(target), types=types, cpus=target.cpus, last_id=0)
     verdict = judge(text, world)
-    made = verdict.made[0] if verdict.accepted and verdict.made else None
-    if made is None or not isinstance(made.value, Eprobe):
-        if verdict.accepted:
-            reason = "this is no eprobe: it begins with e, as in 'e:GROUP/EVENT SYSTEM.NAME …'"
-            raise DynEventError(Diagnostic(reason), errno.EINVAL)
-        raise explain(text, verdict, world)
+    made = the_eprobe(text, verdict, world)
+    assert isinstance(made.value, Eprobe)
     if types is None and "->" in text:
         raise TargetError(
             "casts need the kernel's types (BTF), which are not at hand",
             hints=("+OFFSET(POINTER) reads a member without them",),
         )
-    name = f"{made.value.target_group}/{made.value.target_event}"
+    name = made.value.target.replace(".", "/", 1)
     assert made.format is not None, "all types are known"
     own = f"{made.group}/{made.event}"
     layout = parse_format(made.format, own, target.arch.byteorder)

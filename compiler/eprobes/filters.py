@@ -11,11 +11,22 @@ from functools import reduce
 from pybpf.compiler import tast
 from pybpf.compiler.builtins.values import COMM, CPU
 from pybpf.compiler.eprobes.values import Fetching, own_string
+from pybpf.compiler.parser import MAX_DEPTH
 from pybpf.errors import TargetError
 from pybpf.target.target import Target
 from pybpf.tracefs.filters.fields import KernelField, Kind, kernel_fields
 from pybpf.tracefs.filters.rules import TracingRules
-from pybpf.tracefs.filters.value import And, Comparison, Cpus, Filter, Function, Not, Or, Text
+from pybpf.tracefs.filters.value import (
+    And,
+    Comparison,
+    Cpus,
+    Filter,
+    Function,
+    Not,
+    Or,
+    Text,
+    fold,
+)
 from pybpf.types import CHAR, INT, LONG, ULONG, Array, Int, Space
 
 _LARGEST_FUNCTION = 1 << 20
@@ -26,13 +37,25 @@ def filtered(value: Filter, state: Fetching, rules: TracingRules) -> tast.Expr:
 
     Raises TargetError for what only the kernel's own filters can ask.
     """
+    if fold(value, _depth) > MAX_DEPTH:
+        raise TargetError(f"a filter of a program has at most {MAX_DEPTH} levels of ! && ||")
+    return fold(value, lambda one, parts: _filtered(one, parts, state, rules))
+
+
+def _depth(_: Filter, parts: list[int]) -> int:
+    return 1 + max(parts, default=0)
+
+
+def _filtered(
+    value: Filter, parts: list[tast.Expr], state: Fetching, rules: TracingRules
+) -> tast.Expr:
     match value:
-        case Not(inner=inner):
-            return tast.Not(filtered(inner, state, rules), state.span)
-        case And(parts=parts):
-            return _chain("&&", [filtered(part, state, rules) for part in parts], state)
-        case Or(parts=parts):
-            return _chain("||", [filtered(part, state, rules) for part in parts], state)
+        case Not():
+            return tast.Not(parts[0], state.span)
+        case And():
+            return _chain("&&", parts, state)
+        case Or():
+            return _chain("||", parts, state)
         case Comparison():
             field = kernel_fields(state.parent.fields, rules)[value.field]
             return _comparison(value, field, state)

@@ -145,7 +145,7 @@ def _string(arg: Argument, found: Plain, state: Fetching) -> tast.Expr:
     if deref is not None and found.pointer:
         deref = Deref(0, deref, user)
     if deref is not None:
-        base = _address(deref.base, deref.offset, state)
+        base = _address(_value(deref.base, state), deref.offset, state)
         return tast.ReadString(base, _space(base, user=user or deref.user), t, span)
     match found.fetch:
         case Text(text=text) if not user:
@@ -241,9 +241,8 @@ def _field(field: EventField, state: Fetching) -> tast.Expr:
     return _convert(tast.CtxField(start, t, span), ULONG, state)
 
 
-def _address(base: Fetch, offset: int, state: Fetching) -> tast.Expr:
+def _address(value: tast.Expr, offset: int, state: Fetching) -> tast.Expr:
     """Return an address that is an offset from a value."""
-    value = _value(base, state)
     if not offset:
         return value
     if isinstance(value, tast.Const):
@@ -260,7 +259,7 @@ def _read(deref: Deref, t: Type, state: Fetching) -> tast.Expr:
         ):
             return tast.CtxField(start + deref.offset, t, state.span)
         case _:
-            address = _address(deref.base, deref.offset, state)
+            address = _address(value, deref.offset, state)
             space = _space(address, user=deref.user)
             return tast.Deref(address, 0, space, t, state.span)
 

@@ -91,7 +91,7 @@ def matches(state: Lowering, node: tast.Like) -> ir.VReg:
         raise SourceError(Diagnostic(message, node.span))
     b = state.builder
     base, offset = memory.place(state, node.text)
-    size = size_of(node.text.type)
+    size = _looked_at(pattern, size_of(node.text.type))
     stays = sum(1 << star for star in pattern.stars)
     last = 1 << len(pattern.characters)
     # ``alive`` is 1 as long as the text goes on.
@@ -106,6 +106,14 @@ def matches(state: Lowering, node: tast.Like) -> ir.VReg:
     accepted = _or(b, accepted, _times(b, states, alive))
     shifted = b.bin(ir.BinOp.RSH, accepted, last.bit_length() - 1)
     return _and(b, shifted, 1)
+
+
+def _looked_at(pattern: Pattern, size: int) -> int:
+    """Return how many of a text's bytes decide: all, where a star stands before more characters."""
+    end = len(pattern.characters)
+    if pattern.stars - {end}:
+        return size
+    return min(size, end if end in pattern.stars else end + 1)
 
 
 def _and(b: Builder, left: ir.VReg, right: ir.Operand) -> ir.VReg:

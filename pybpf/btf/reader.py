@@ -124,6 +124,7 @@ class Btf:
     def __init__(self, data: bytes, *, complete: bool = True) -> None:
         self._data = data
         self.complete = complete
+        self._values: dict[int, int | None] | None = None
         try:
             self._read_header()
             self._read_index()
@@ -180,11 +181,16 @@ class Btf:
         return self._data[start : self._data.index(b"\0", start)].decode("ascii", "replace")
 
     def _find(self, kind: Kind, name: str) -> int | None:
+        place = self._text_place(name)
+        return None if place is None else self._by_name.get((kind, place))
+
+    def _text_place(self, name: str) -> int | None:
+        """Return where among the names one is, None where it is not."""
         if not name:
-            return self._by_name.get((kind, 0))
+            return 0
         wanted = b"\0" + name.encode("utf-8", "replace") + b"\0"
         found = self._data.find(wanted, self._texts)
-        return None if found < 0 else self._by_name.get((kind, found + 1 - self._texts))
+        return None if found < 0 else found + 1 - self._texts
 
     def kind(self, number: int) -> Kind:
         """Return what a type is."""
@@ -245,6 +251,33 @@ class Btf:
             return None
         (word,) = self._unpack("I", self._places[number] + 12)
         return Integer(bool(word >> 24 & 1), word & 0xFF, word >> 16 & 0xFF)
+
+    def enumerator(self, name: str) -> int | None:
+        """Return the value of a name of an enum; None where there is none, or several differ."""
+        place = self._text_place(name)
+        return None if place is None else self._enumerators().get(place)
+
+    def _enumerators(self) -> dict[int, int | None]:
+        """Return the values of all names of enums, by the places of the names."""
+        if self._values is None:
+            self._values = {}
+            for number in range(1, len(self._places)):
+                for text, value in self._enum(number):
+                    if self._values.setdefault(text, value) != value:
+                        self._values[text] = None
+        return self._values
+
+    def _enum(self, number: int) -> Iterator[tuple[int, int]]:
+        _, info, _ = self._head(number)
+        kind, signed = info >> 24 & 31, info >> 31
+        if kind == Kind.ENUM:
+            for place in self._parts(number, 8, info):
+                text, value = self._unpack("Ii" if signed else "II", place)
+                yield text, value
+        elif kind == Kind.ENUM64:
+            for place in self._parts(number, 12, info):
+                text, low, high = self._unpack("IIi" if signed else "III", place)
+                yield text, high << 32 | low
 
     def is_aggregate(self, number: int) -> bool:
         """Say whether a type is a structure or a union."""

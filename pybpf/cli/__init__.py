@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import import_module
+from io import TextIOWrapper
 from typing import NoReturn
 
 from pybpf import __version__
@@ -49,6 +51,8 @@ class Parser(argparse.ArgumentParser):
         # A given width keeps argparse from loading what finds out the terminal's (3 ms).
         layout = partial(argparse.HelpFormatter, width=80)
         super().__init__(prog=prog, description=description, formatter_class=layout)
+        # Like a number, what removes a dynamic event (-:GROUP/EVENT) is no option.
+        self._negative_number_matcher = re.compile(r"-\d+$|-\d*\.\d+$|-:")
 
     def error(self, message: str) -> NoReturn:
         """Raise UsageError."""
@@ -122,6 +126,10 @@ def _open_standard_files() -> None:
             _open_nowhere()  # under this number: it is the lowest that is free
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(number, "w" if number else "r", closefd=False))
+    out = sys.stdout
+    if isinstance(out, TextIOWrapper) and out.encoding.lower() not in {"utf-8", "utf8"}:
+        # What the locale has no letters for is told all the same.
+        out.reconfigure(errors="backslashreplace")
 
 
 def _open_nowhere() -> int:

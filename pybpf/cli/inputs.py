@@ -21,13 +21,16 @@ _PAGE = 4096
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-def read_bytes(name: str) -> bytes:
-    """Return the content of a file, or of standard input for ``-``; raises UsageError."""
+def read_bytes(name: str, most: int = -1) -> bytes:
+    """Return the content of a file, or of standard input for ``-``, ``most`` bytes of it.
+
+    Raises UsageError.
+    """
     try:
         if name == "-":
-            return sys.stdin.buffer.read()
+            return sys.stdin.buffer.read(most)
         with open(name, "rb") as file:  # noqa: PTH123 - pathlib loads slowly
-            return file.read()
+            return file.read(most)
     except OSError as error:
         raise UsageError(f"cannot read {name}: {error.strerror}") from None
 
@@ -101,6 +104,21 @@ def count(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,10}", text) or not 0 < int(text) < 1 << 31:
         raise ArgumentTypeError(f"'{text}' is no number from 1 to {(1 << 31) - 1}")
     return int(text)
+
+
+def cpu(text: str) -> int:
+    """Return the number of a CPU; raises ArgumentTypeError."""
+    if not re.fullmatch(r"[0-9]{1,5}", text):
+        raise ArgumentTypeError(f"'{text}' is no number of a CPU")
+    return int(text)
+
+
+def event(text: str) -> str:
+    """Return ``SYSTEM/EVENT`` of that or ``SYSTEM.EVENT``; raises ArgumentTypeError."""
+    match = re.fullmatch(r"([\w-]+)[./](\w[\w-]*)", text)
+    if match is None:
+        raise ArgumentTypeError(f"'{text}' is no SYS/EVENT, such as sched/sched_switch")
+    return f"{match[1]}/{match[2]}"
 
 
 def target(file: str | None, environment: Mapping[str, str]) -> Target:

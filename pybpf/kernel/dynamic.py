@@ -1,7 +1,7 @@
 """Dynamic events that no program can be put on: an event's name in; the refusal, with advice, out.
 
-The kernel refuses probes of functions, as their programs would see registers, not the record; at
-event probes and synthetic events it takes programs, and never runs them.
+A program on the event of a kprobe or uprobe gets registers, not the record. On all others the
+kernel refuses programs (6.1, 6.12, 7.3), or takes them and never runs them (synthetic events, 7.3).
 """
 
 from __future__ import annotations
@@ -20,6 +20,10 @@ _KINDS = {
     "t": "an event on a raw tracepoint",
     "s": "a synthetic event",
 }
+
+
+_NOWHERE = "at which the kernel runs no programs"
+_REGISTERS = "of which programs get the registers, not the fields"
 
 
 def check_event(name: str) -> None:
@@ -45,8 +49,9 @@ def why_not(name: str, listing: str) -> tuple[str, ...]:
         kind, _, own = head.partition(":")
         if own == name and kind[:1] in _KINDS:
             what = "an uprobe event" if _is_uprobe(kind, words) else _KINDS[kind[0]]
+            registers = kind[0] in {"p", "r"}
             return (
-                f"it is {what}, at which the kernel runs no programs",
+                f"it is {what}, {_REGISTERS if registers else _NOWHERE}",
                 *_instead(kind, words),
                 f"`pybpf events trace {name}` records it",
             )

@@ -45,6 +45,7 @@ class LiveTarget:
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._overrides = dict(environment or {})
         self._formats: dict[str, EventFormat] = {}
+        self._addresses: dict[str, int] = {}
 
     @cached_property
     def arch(self) -> Arch:
@@ -120,6 +121,11 @@ class LiveTarget:
 
     def symbol_address(self, name: str) -> int:
         """Return the address of a symbol of code or data; raises TargetError without it."""
+        if name not in self._addresses:
+            self._addresses[name] = self._find_address(name)
+        return self._addresses[name]
+
+    def _find_address(self, name: str) -> int:
         pattern = re.compile(rf"^([0-9a-f]+) \S {re.escape(name)}(?:\t\[.*)?$", re.MULTILINE)
         try:
             found = pattern.search(read_kallsyms())

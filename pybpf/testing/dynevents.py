@@ -1,24 +1,16 @@
 """Random texts of dynamic events: a source of chance in, definitions good and bad out.
 
-They come from a grammar whose alternatives are drawn at random: ``<name>`` stands for a draw of
-``name``. About a fifth of them are definitions that a kernel takes.
+About a fifth of them are definitions that a kernel takes.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from random import Random
 from types import MappingProxyType
 
-_DEEPEST = 14
+from pybpf.testing.grammar import Grammar, draw, words
 
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
-
-
-GRAMMAR: Mapping[str, tuple[str, ...]] = MappingProxyType(
+GRAMMAR: Grammar = MappingProxyType(
     {
         "definition": (
             *["<eprobe>"] * 6,
@@ -46,33 +38,33 @@ GRAMMAR: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "of-skb": ("<name>=<skb>", "<name>=<skb>:<type>", "<skb>"),
         "of-timer": ("<name>=<timer>", "<name>=<timer>:<type>", "<timer>"),
         "switch": (
-            *_words("$prev_pid $prev_comm $next_pid prev_state <any> +<offset>(<switch>)"),
+            *words("$prev_pid $prev_comm $next_pid prev_state <any> +<offset>(<switch>)"),
             "(<struct>)<switch>-><path>",
         ),
         "enter": (
-            *_words("$id $args args <any> +<offset>(<enter>) -u<offset>(<enter>)"),
+            *words("$id $args args <any> +<offset>(<enter>) -u<offset>(<enter>)"),
             "(<struct>)(<enter>)-><path>",
         ),
-        "openat": _words("$filename $dfd flags $__syscall_nr <any> +u<offset>(<openat>)"),
+        "openat": words("$filename $dfd flags $__syscall_nr <any> +u<offset>(<openat>)"),
         "skb": (
-            *_words("$skbaddr skbaddr $len $name <any> +<offset>(<skb>)"),
+            *words("$skbaddr skbaddr $len $name <any> +<offset>(<skb>)"),
             "(sk_buff)<skb>-><path>",
             "(<struct>)(<skb>)-><path>",
         ),
         "timer": (
-            *_words("$timer $function <any> +<offset>(<timer>)"),
+            *words("$timer $function <any> +<offset>(<timer>)"),
             "(timer_list)timer-><path>",
         ),
         "any": ("$comm", "@<symbol>", "\\<number>", '\\"<text>"'),
         # Anything anywhere.
         "eprobe": ("<head-e> <target> <arg>", "<head-e> <target> <arg> <arg>", "<head-e> <target>"),
         "head-e": (*["e:t/x"] * 6, "e:<event>", "e", "e1:x", "E:x"),
-        "target": _words(
+        "target": words(
             "sched.sched_switch sched.sched_switch raw_syscalls/sys_enter net.netif_receive_skb"
             " nosuch.event sched.nosuch sched a.b.c .x x. ftrace.function synthetic.sy kprobes.kp"
         ),
         "event": (
-            *_words("x t/x t.x t/ t-g/x 1g/x t/1x t/a.b /x .x t/é T/X9_ t/a/b t- x$ -/x t/enable"),
+            *words("x t/x t.x t/ t-g/x 1g/x t/1x t/a.b /x .x t/é T/X9_ t/a/b t- x$ -/x t/enable"),
             "",
             "sched/sched_switch",
             "n" * 63,
@@ -82,16 +74,16 @@ GRAMMAR: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "arg": ("<name>=<fetch>", "<name>=<fetch>:<type>", "<fetch>", "<fetch>:<type>"),
         "name": (
-            *_words("a0 b1 c2 d3 e4 f5 a6 b7 c8 d9 1a a.b common_pid common_cpu arg1 é if"),
+            *words("a0 b1 c2 d3 e4 f5 a6 b7 c8 d9 1a a.b common_pid common_cpu arg1 é if"),
             "",
             "a" * 32,
             "a" * 33,
         ),
         "fetch": (
-            *_words("$<field> $<field> <field> @<symbol> \\<number> <deref> <deref> <cast> <junk>"),
+            *words("$<field> $<field> <field> @<symbol> \\<number> <deref> <deref> <cast> <junk>"),
             '\\"<text>"',
         ),
-        "field": _words(
+        "field": words(
             "prev_pid prev_comm id args skbaddr len comm nosuch common_pid args[0] COMM a-b retval"
         ),
         "deref": (
@@ -104,17 +96,17 @@ GRAMMAR: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "sign": ("+", "+", "-", "+u", "-u", "++", "+-"),
         "offset": ("0", "8", "0x10", "010"),
         "bad-number": (
-            *_words("x 08 0x - 9223372036854775807 9223372036854775808 99999999999999999999"),
+            *words("x 08 0x - 9223372036854775807 9223372036854775808 99999999999999999999"),
             "",
         ),
         "number": (
-            *_words("0 1 -1 +1 0x10 010 08 x + -"),
-            *_words("18446744073709551615 18446744073709551616"),
-            *_words("-9223372036854775808 -9223372036854775809 +-1 ++1 0x 1.5"),
+            *words("0 1 -1 +1 0x10 010 08 x + -"),
+            *words("18446744073709551615 18446744073709551616"),
+            *words("-9223372036854775808 -9223372036854775809 +-1 ++1 0x 1.5"),
         ),
         "symbol": (
-            *_words("jiffies jiffies init_task linux_banner jiffies+8 jiffies-0x8 jiffies+ 0 123"),
-            *_words("nosuch_symbol_x jiffies+x 0xffffffff81000000 99999999999999999999 0x +0 -1"),
+            *words("jiffies jiffies init_task linux_banner jiffies+8 jiffies-0x8 jiffies+ 0 123"),
+            *words("nosuch_symbol_x jiffies+x 0xffffffff81000000 99999999999999999999 0x +0 -1"),
         ),
         "text": ("str", "", 'a"b', "a\\", "é", "a:b", "%s"),
         "cast": (
@@ -125,21 +117,21 @@ GRAMMAR: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "(<struct><fetch>-><path>",
         ),
         "struct": (
-            *_words("sk_buff task_struct timer_list file list_head int nosuch sk_buff,next"),
-            *_words("sk_buff, task_struct,tasks task_struct,nosuch task_struct,real_parent->pid"),
+            *words("sk_buff task_struct timer_list file list_head int nosuch sk_buff,next"),
+            *words("sk_buff, task_struct,tasks task_struct,nosuch task_struct,real_parent->pid"),
             "",
         ),
         "path": (
-            *_words("len dev->ifindex dev->name pid comm real_parent->pid entry.next function"),
-            *_words("nosuch len->x head->x pkt_type cb f_path.dentry->d_name.name x. .x a-b next"),
+            *words("len dev->ifindex dev->name pid comm real_parent->pid entry.next function"),
+            *words("nosuch len->x head->x pkt_type cb f_path.dentry->d_name.name x. .x a-b next"),
             "",
         ),
-        "junk": _words("a 1 ( ) * ~ foo( u8($prev_pid) $ % @ \\ + - & %ax $arg1 this_cpu_read(a)"),
+        "junk": words("a 1 ( ) * ~ foo( u8($prev_pid) $ % @ \\ + - & %ax $arg1 this_cpu_read(a)"),
         "type": (
-            *_words("u8 u16 u32 u64 s8 s16 s32 s64 x8 x16 x32 x64 char string ustring symbol"),
-            *_words("symstr b1@0/8 b4@4/32 b63@1/64 b0@0/8 b9@0/8 b1@0/9 bx@0/8 int string[3]"),
-            *_words("u8[16] u32[2] u8[65] symstr[2] x64[0] x64[ x64[1 x64[1]x x64[010] b4@0/8[4]"),
-            *_words("%pd u32:u32 b18446744073709551617@0/8 b2@18446744073709551615/8"),
+            *words("u8 u16 u32 u64 s8 s16 s32 s64 x8 x16 x32 x64 char string ustring symbol"),
+            *words("symstr b1@0/8 b4@4/32 b63@1/64 b0@0/8 b9@0/8 b1@0/9 bx@0/8 int string[3]"),
+            *words("u8[16] u32[2] u8[65] symstr[2] x64[0] x64[ x64[1 x64[1]x x64[010] b4@0/8[4]"),
+            *words("%pd u32:u32 b18446744073709551617@0/8 b2@18446744073709551615/8"),
             "",
         ),
         "kprobe": (
@@ -148,35 +140,34 @@ GRAMMAR: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "<head-k> <place> <karg> <karg>",
             "<head-k> <place> <karg> <meta>",
         ),
-        "head-k": _words(
+        "head-k": words(
             "p p:t/x p:t/x r:t/x r:x r5:t/x f:t/x f f:t/ t:t/x t:x p5:x r0:x rx:x f3:x"
         ),
-        "place": _words(
+        "place": words(
             "vfs_read vfs_read vfs_read vfs_write vfs_read%return sched_switch sched_switch"
             " nosuch_f vfs_read+4 vfs_read-1 vfs_read+x vfs_read%x vfs_read+1 nosuchmod:fn vfs_*"
-            " a,b schedule"
+            " a,b schedule c_next pt_regs_offset jiffies jiffies+4"
+            " __pfx_vfs_read perf_trace_sched_switch"
         ),
         "karg": ("<name>=<kfetch>", "<name>=<kfetch>:<type>", "<kfetch>", "<kfetch>:<type>"),
         "kfetch": (
-            *_words("$arg1 $arg2 $arg0 $argx $arg2049 $retval $retval->x $stack $stack5 $stackx"),
-            *_words("$stack2049 $comm $current $current->pid $current.pid %ax %di %eax file buf"),
-            *_words("count pos file->f_flags file->nosuch file.x count->x prev prev->pid"),
-            *_words("prev->comm next->pid nosuch <any> +<offset>(<kfetch>) -u<offset>(<kfetch>)"),
-            *_words(
-                "this_cpu_read(@runqueues) this_cpu_ptr(@runqueues) (<struct>)<kfetch>-><path>"
-            ),
+            *words("$arg1 $arg2 $arg0 $argx $arg2049 $retval $retval->x $stack $stack5 $stackx"),
+            *words("$stack2049 $comm $current $current->pid $current.pid %ax %di %eax file buf"),
+            *words("count pos file->f_flags file->nosuch file.x count->x prev prev->pid"),
+            *words("prev->comm next->pid nosuch <any> +<offset>(<kfetch>) -u<offset>(<kfetch>)"),
+            *words("this_cpu_read(@runqueues) this_cpu_ptr(@runqueues) (<struct>)<kfetch>-><path>"),
         ),
-        "meta": _words("$arg* $arg1 $arg2:u8 $arg9 f=$arg1:%pd file:%pD $arg1:%pD $arg1x"),
+        "meta": words("$arg* $arg1 $arg2:u8 $arg9 f=$arg1:%pd file:%pD $arg1:%pD $arg1x"),
         "wild": ("<head-e> <target> <karg>", "<head-k> <place> <arg>", "<head-k> <target> <arg>"),
         "uprobe": ("<head-u> <file>", "<head-u> <file> <uarg>"),
-        "head-u": _words("p p:t/x r:t/x r5:t/x px"),
-        "file": _words(
+        "head-u": words("p p:t/x r:t/x r5:t/x px"),
+        "file": words(
             "/bin/true:0x1000 /bin/true:4096 /bin:0x1000 /nosuch/file:1 /bin/true:x /bin/true:1z"
             " /bin/true:0x1000%return /bin/true:1(0x10) /bin/true:1(10 /bin/true:1(x) /bin/true:-5"
             " /bin/true:1(1)x /bin/true:1%x /bin/true:99999999999999999999"
         ),
         "uarg": ("<name>=<ufetch>", "<name>=<ufetch>:<type>", "<ufetch>"),
-        "ufetch": _words(
+        "ufetch": words(
             "%ax %di $stack0 $comm $retval @0x10 @+0x10 @+x @jiffies $arg1 file +0(%sp)"
         ),
         "synthetic": (
@@ -185,13 +176,13 @@ GRAMMAR: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "<head-s>\t<member> <member>;",
             "<head-s>",
         ),
-        "head-s": _words("s:sy s:sy s:synthetic/sy s:sched/sy s:1s s:s-y"),
+        "head-s": words("s:sy s:sy s:synthetic/sy s:sched/sy s:1s s:s-y"),
         "member": ("<ctype> <cname>", "<ctype> <cname>", "<ctype>", "unsigned <ctype> <cname>"),
-        "ctype": _words("u64 u32 s8 int long char bool pid_t gfp_t size_t string x64 char[16]"),
-        "cname": _words("f g h[16] i[] j[0] k[257] l[x] a-b 1a *p common_pid s[ c[1]2 é"),
-        "removal": _words("-:t/x -:x -:t/ - -: !e:t/x !t/x -:x/y -:t.x -e:t/x -:T/X"),
+        "ctype": words("u64 u32 s8 int long char bool pid_t gfp_t size_t string x64 char[16]"),
+        "cname": words("f g h[16] i[] j[0] k[257] l[x] a-b 1a *p common_pid s[ c[1]2 é"),
+        "removal": words("-:t/x -:x -:t/ - -: !e:t/x !t/x -:x/y -:t.x -e:t/x -:T/X"),
         "odd": (
-            *_words("e e: p u:x f s s: x #"),
+            *words("e e: p u:x f s s: x #"),
             "",
             "  ",
             "e:t/x # x",
@@ -206,14 +197,4 @@ GRAMMAR: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 def definition(random: Random) -> str:
     """Draw the text of a definition, without a newline."""
-    return _draw("definition", random, 0)
-
-
-_REFERENCE = re.compile(r"<([a-z-]+)>")
-
-
-def _draw(name: str, random: Random, depth: int) -> str:
-    choices = GRAMMAR[name]
-    if depth > _DEEPEST:
-        choices = tuple(text for text in choices if "<" not in text) or ("$x",)
-    return _REFERENCE.sub(lambda m: _draw(m[1], random, depth + 1), random.choice(choices))
+    return draw(GRAMMAR, "definition", random)

@@ -1,29 +1,65 @@
 """Dynamic events as values: what stands on a line of the kernel's ``dynamic_events``.
 
 ``str`` of each is the line that creates it, as the kernel lists it where it can; ``None`` for a
-group or an event leaves the name to the kernel.
+group or an event leaves the name to the kernel. ``dynevents.build`` has makers of them that check
+what they make.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, cast
+
 from pybpf.dataclass import dataclass
 from pybpf.tracefs.fetch import FetchArg
+
+if TYPE_CHECKING:
+    from pybpf.tracefs.dynevents.build import Args
 
 
 @dataclass(frozen=True, slots=True)
 class Eprobe:
-    """An event on another event: ``e:GROUP/EVENT SYSTEM.NAME ARGS [if FILTER]``."""
+    """An event on another event: ``e:GROUP/EVENT SYSTEM.NAME ARGS [if FILTER]``.
 
-    target_group: str
-    target_event: str
+        Eprobe("sched.sched_switch", event="x", args={"prev": field("prev_pid").as_("u32")})
+
+    With expressions for arguments it is checked as ``dynevents.build.eprobe`` does. Raises
+    DynEventError where that does.
+    """
+
+    target: str
     args: tuple[FetchArg, ...] = ()
     group: str | None = None
     event: str | None = None
     filter: str | None = None
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            target: str,
+            args: tuple[FetchArg, ...] | Args = (),
+            group: str | None = None,
+            event: str | None = None,
+            filter: str | None = None,  # noqa: A002
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        args = cast("tuple[FetchArg, ...] | Args", self.args)
+        if not isinstance(args, tuple):
+            from pybpf.tracefs.dynevents.build import eprobe
+
+            made = eprobe(
+                self.target,
+                group=self.group,
+                event=self.event,
+                args=args,
+                filter_=self.filter,
+            )
+            object.__setattr__(self, "target", made.target)
+            object.__setattr__(self, "args", made.args)
+
     def __str__(self) -> str:
-        words = [_head("e", self.group, self.event), f"{self.target_group}.{self.target_event}"]
-        words += map(str, self.args)
+        words = [_head("e", self.group, self.event), self.target, *map(str, self.args)]
         return " ".join(words if self.filter is None else [*words, "if", self.filter])
 
 

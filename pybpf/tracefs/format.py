@@ -78,6 +78,8 @@ _QUALIFIERS = frozenset(
 _TOKEN = re.compile(r"\w+|\*|\[[^\]]*\]|\S")
 # clang with CONFIG_DEBUG_INFO_BTF spells __user as __attribute__((btf_type_tag("user"))).
 _ATTRIBUTE = re.compile(r"__attribute__\s*\(\((?:[^()]|\([^()]*\))*\)\)")
+_MAX_NESTED = 8
+"""How many ``*`` and how many dimensions a declaration has at most."""
 _FUNCTION = re.compile(r"[^()]*\(\s*\*+\s*(?:const\s+)?(\w+)\s*\)\s*\(.*\)\s*")
 
 
@@ -103,11 +105,11 @@ def parse_declaration(text: str) -> Declaration:
         elif part[0] == "[" and part[-1] == "]":
             dimensions.append(part[1:-1].strip())
         elif not part.isidentifier():
-            raise TargetError(f"no field declaration: {text!r}")
+            raise TargetError(f"no field declaration: {text[:80]!r}")
         elif part not in _QUALIFIERS:
             words.append(part)
-    if len(words) < 2:
-        raise TargetError(f"no field declaration: {text!r}")
+    if len(words) < 2 or pointers > _MAX_NESTED or len(dimensions) > _MAX_NESTED:
+        raise TargetError(f"no field declaration: {text[:80]!r}")
     return Declaration(words[-1], tuple(words[:-1]), pointers, tuple(dimensions), location, user)
 
 
@@ -120,7 +122,7 @@ def parse_format(text: str, name: str = "", byteorder: ByteOrder = "little") -> 
     """
     fields: list[EventField] = []
     bare, number, print_fmt = "", -1, ""
-    for count, line in enumerate(text.splitlines(), start=1):
+    for count, line in enumerate(text.split("\n"), start=1):
         key, _, rest = line.partition(":")
         try:
             match key.strip():
@@ -234,6 +236,8 @@ def _array(declared: Declaration, size: int, *, signed: bool) -> Type:
     else:
         element_size = _element_size(declared)
         counts = [size // element_size]
+    if not element_size:  # a field of no bytes
+        counts = [0]
     element: Type
     if declared.pointers:
         element = _pointer(declared, Space.USER if declared.user else Space.KERNEL)

@@ -134,13 +134,24 @@ def _cut(name: str, kept: int) -> str:
     return f"{name[: max(kept, NAME_MAX - 9)]}_{crc32(name.encode()):08x}"
 
 
+def shell_command(text: str, file: str, root: str = "/sys/kernel/tracing") -> str:
+    """Return the command for a shell that writes ``text`` to a file of tracefs."""
+    from shlex import quote
+
+    # Truncating some of these files would remove what others set: always append. The echo of some
+    # shells replaces what follows a backslash.
+    write = r"printf '%s\n'" if "\\" in text else "echo"
+    return f"{write} {quote(text)} >> {quote(f'{root}/{file}')}"
+
+
 def rename(value: DynEvent, name: str, names: Mapping[str, str]) -> DynEvent:
     """Return an event called ``name``, attached to what ``names`` call the one it is on."""
     group, _, event = name.partition("/")
     match value:
-        case Eprobe(target_group=target, target_event=of):
-            on, _, at = names.get(f"{target}/{of}", f"{target}/{of}").partition("/")
-            return replace(value, group=group, event=event, target_group=on, target_event=at)
+        case Eprobe(target=target):
+            on = target.replace(".", "/", 1)
+            target = names.get(on, on).replace("/", ".", 1)
+            return replace(value, group=group, event=event, target=target)
         case Synthetic():
             return replace(value, name=event)
         case Kprobe() | Uprobe() | Fprobe() | Tprobe():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pybpf.btf.reader import Btf, Integer, Kind, Member, Proto
 from pybpf.errors import TargetError
 
-NAMES = b"\0int\0pair\0first\0bits\0inner\0call\0arg\0alias\0away\0"
+NAMES = b"\0int\0pair\0first\0bits\0inner\0call\0arg\0alias\0away\0ONE\0LOW\0WIDE\0BOTH\0"
 
 
 def name(text):
@@ -35,6 +35,9 @@ TYPES = [
     head(b"", 13, 4, 1) + struct.pack("<II", name(b"arg"), 6),
     head(b"call", 12, 7),
     head(b"away", 7, 0),
+    head(b"", 6, 4, 2) + struct.pack("<IIII", name(b"ONE"), 1, name(b"BOTH"), 0xFFFFFFFF),
+    head(b"", 6, 4, 2, 1) + struct.pack("<IiIi", name(b"LOW"), -5, name(b"BOTH"), 3),
+    head(b"", 19, 8, 2) + struct.pack("<IIIIII", name(b"WIDE"), 1, 1 << 31, name(b"ONE"), 1, 0),
 ]
 
 
@@ -73,6 +76,15 @@ def test_functions_and_types():
     assert btf.kind(0) is btf.kind(99) is Kind.VOID
 
 
+def test_names_of_enums():
+    btf = Btf(blob())
+    assert btf.enumerator("ONE") == 1
+    assert btf.enumerator("LOW") == -5
+    assert btf.enumerator("WIDE") == 1 << 63 | 1
+    assert btf.enumerator("BOTH") is None  # 0xffffffff in one, 3 in another
+    assert btf.enumerator("pair") is btf.enumerator("nosuch") is btf.enumerator("") is None
+
+
 @pytest.mark.parametrize("data", [b"", b"\x9f\xeb", b"x" * 40, blob()[:-1], blob()[:60]])
 def test_other_bytes_are_refused(data):
     with pytest.raises(TargetError, match="no BTF"):
@@ -88,6 +100,7 @@ def test_no_bytes_raise_anything_else(place, changed):
         pair = btf.struct("pair") or 1
         btf.member(pair, "inner")
         btf.members(pair)
+        btf.enumerator("ONE")
         for number in range(12):
             btf.name(number)
             btf.integer(btf.element(btf.skip(btf.pointed(number))))
@@ -101,3 +114,4 @@ def test_the_running_kernel():
     task = btf.struct("task_struct")
     assert {"pid", "comm", "real_parent"} <= set(btf.members(task))
     assert btf.integer(btf.skip(btf.member(task, "pid").type)).bits == 32
+    assert btf.enumerator("BPF_PROG_TYPE_KPROBE") == 2

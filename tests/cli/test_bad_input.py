@@ -317,3 +317,11 @@ def test_a_tracepoint_runs_so_many_programs(pybpf, objects_of):
 def test_a_script_is_utf8_whatever_the_locale(pybpf):
     said = pybpf("compile", "-d", "tokens", 'BEGIN { print("é"); }')
     assert said.status == 0
+
+
+def test_what_the_locale_has_no_letters_for_is_escaped():
+    ascii_only = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    command = (sys.executable, "-m", "pybpf", "events", "query", "-h")
+    said = subprocess.run(command, capture_output=True, env=ascii_only, check=False)
+    assert (said.returncode, said.stderr) == (0, b"")
+    assert rb"SELECT \u2026 FROM a AS x" in said.stdout

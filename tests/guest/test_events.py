@@ -116,6 +116,13 @@ def test_example_3_of_the_documentation(events):
     assert printed.err == ""
 
 
+def test_names_of_enums(events):
+    """The format tells them by their names alone, and the kernel's types what these stand for."""
+    printed = events("trace", "timer/hrtimer_start", "-a", "-c", "sleep 0.01").out
+    (*_, line) = (line for line in printed.splitlines() if " hrtimer_start: " in line)
+    assert re.search(r" hrtimer=\w+ function=\w+\S* expires=\d+ .*mode=(ABS|REL)", line), line
+
+
 COMMANDS = [line[8:] for line in DOCS.splitlines() if line.startswith("$ pybpf events ")]
 LIVE = [command for command in COMMANDS if not command.startswith("events check")]
 

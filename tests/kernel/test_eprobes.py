@@ -259,4 +259,5 @@ def test_programs_stand_in_where_the_kernel_has_no_event_probes(monkeypatch, cap
     assert printed.err.splitlines() == [
         f"pybpf: {message}: using programs (--backend bpf)",
         *[f"error: {message}"] * 2,
+        "  hint: programs can do `pybpf events strings`, and `trace` of event probes alone",
     ]

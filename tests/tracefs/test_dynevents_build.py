@@ -3,6 +3,7 @@
 import pytest
 
 from pybpf.errors import DynEventError
+from pybpf.tracefs.dynevent import Eprobe
 from pybpf.tracefs.dynevents import build
 from pybpf.tracefs.dynevents.build import (
     arg,
@@ -27,6 +28,7 @@ from pybpf.tracefs.dynevents.build import (
 )  # fmt: skip
 from pybpf.tracefs.dynevents.parse import parse
 from pybpf.tracefs.fetch import Bits
+from pybpf.tracefs.filters.value import where
 
 
 @pytest.mark.parametrize(
@@ -38,6 +40,11 @@ from pybpf.tracefs.fetch import Bits
         (eprobe("raw_syscalls/sys_enter", event="x", filter_="id == 1",
                 args={"f": field("args").at(8).at().as_("ustring"), "c": comm().as_("string")}),
          "e:x raw_syscalls.sys_enter f=+0(+8($args)):ustring c=$comm:string if id == 1"),
+        (Eprobe("sched/sched_switch", group="sched", event="switch", filter="prev_pid > 0",
+                args={"prev": field("prev_pid").as_("u32")}),
+         "e:sched/switch sched.sched_switch prev=$prev_pid:u32 if prev_pid > 0"),
+        (eprobe("a.b", filter_=where("x").gt(1) & where("c").like("a*")),
+         'e a.b if x > 1 && c ~ "a*"'),
         (eprobe("a.b", args={"s": immediate("text").as_("string"), "n": immediate(-1)}),
          'e a.b s=\\"text":string n=\\-1'),
         (eprobe("a.b", args={"b": field("f").as_(Bits(1, 2, 8)), "m": symbol("x", 8).as_("u8", 4)}),
@@ -69,6 +76,7 @@ def test_what_is_built_is_what_its_text_says(made, text):
     [
         (lambda: eprobe("a.b", args={"x": immediate("a b")}), "String is not closed"),
         (lambda: eprobe("a.b", args={"x y": field("f")}), "reads this as something else"),
+        (lambda: Eprobe("a.b", args={"x": field("f").as_("u33")}), "Unknown type"),
         (lambda: eprobe("ab"), "This requires both group and event name to attach"),
         (lambda: eprobe("a.b", event="1"), "Event name must follow"),
         (lambda: eprobe("a.b", args={"x": field("f").as_("u33")}), "Unknown type"),

@@ -7,6 +7,7 @@ import pytest
 from pybpf.tracefs.dynevents.judge import judge
 from pybpf.tracefs.dynevents.profiles import profile
 from pybpf.tracefs.dynevents.rules import KNOWN, rules_for
+from pybpf.tracefs.dynevents.symbols import repeated_names
 from pybpf.tracefs.dynevents.world import World
 
 KERNELS = ("6.1", "6.12", "7.3")
@@ -78,12 +79,36 @@ WIDE = f"{ALONE} a=$prev_pid:b18446744073709551617@0/8"
         ("7.3", ["s:sy u64 a", "e:t/x synthetic.sy"], "-:sy", "EBUSY", None, None),
         ("7.3", ["e:t/x sched.sched_switch", "e:u/x sched.sched_switch"], "-:t/", None, None, None),
         ("6.12", [], "e:t/x sched.sched_switch\0", "EINVAL", None, None),
+        # Several functions, or a function and something else, are called so.
+        ("6.1", [], "p:t/x c_next a=nosuch", "EADDRNOTAVAIL", "The symbol is not unique", 6),
+        ("6.1", [], "r:t/x c_next+8", "EINVAL",
+         "Retprobe address must be an function entry", 6),
+        ("6.12", [], "p:1/x c_next", "EINVAL", "The symbol is not unique", 6),
+        ("7.3", [], "r:t/x c_next+8", "EINVAL", "The symbol is not unique", 6),
+        ("7.3", [], "p:t/x pt_regs_offset", "EINVAL", "The symbol is not unique", 6),
+        ("7.3", [], "p:t/x snapshot_fops", "EINVAL", "The symbol is not unique", 6),
+        # Code that ftrace cannot trace, and data.
+        ("6.1", [], "p:t/x perf_trace_sched_switch", "EINVAL", "Failed to register probe event", 6),
+        ("6.12", [], "p:t/x __pfx_vfs_read a=$nope", "EINVAL", "Invalid $-variable specified", 23),
+        ("6.12", [], "p:t/x __pfx_vfs_read", "EINVAL", "Failed to register probe event", 6),
+        ("7.3", [], "r:t/x jiffies", "EINVAL", "Failed to register probe event", 6),
+        ("7.3", [], "r:t/x jiffies+4", "EINVAL", "Retprobe address must be an function entry", 6),
+        ("7.3", [], "p:t/x c_next%foo", "EINVAL", "Invalid probed address suffix", 12),
+        ("7.3", [], "f:t/x c_next", None, None, None),
+        ("7.3", [], "p:t/x overlay:c_next", None, None, None),
+        ("7.3", [], "e:t/x sched.sched_switch a=@c_next:u32", None, None, None),
     ],
 )  # fmt: skip
 def test_answers(kernel, setup, text, number, message, column, record):
     verdict = judge(text, record.prepared(record.world(kernel), setup))
     found = errno.errorcode[verdict.errno] if verdict.errno else None
     assert (found, verdict.message, verdict.column) == (number, message, column)
+
+
+@pytest.mark.parametrize(("kernel", "counts"), [("6.1", True), ("6.12", True), ("7.3", False)])
+def test_symbols_of_modules_count_where_the_kernel_has_none_or_always(kernel, counts):
+    names = ["a", "a", "b", "b [m]", "c [m]", "c [n]", "d", "e [m]"]
+    assert repeated_names(names, rules_for(kernel)) == {"a", "c"} | ({"b"} if counts else set())
 
 
 def test_percent_pd_is_logged_as_it_is_expanded(record):

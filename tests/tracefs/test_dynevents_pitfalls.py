@@ -7,6 +7,7 @@ from pybpf.tracefs.dynevents.pitfalls import warnings
 
 SWITCH = "e:t/x sched.sched_switch"
 NO_FOLDER = "this kernel makes no folder of that name, so it cannot be enabled"
+ARGS = "the events syscalls/sys_enter_* have each argument as a field"
 STALE = "where its memory cannot be read, such a value is what was in the buffer before"
 
 
@@ -20,10 +21,22 @@ STALE = "where its memory cannot be read, such a value is what was in the buffer
         ("7.3", [], "e:t/x raw_syscalls.sys_enter f=+0(+8($args)):ustring", []),
         ("6.12", [], "e:t/x raw_syscalls.sys_enter f=+8($args):ustring",
          [("on this kernel $args is its first 8 bytes, not an address: nothing can be read",
-           "use the fields of syscalls/*", "+8($args):ustring")]),
+           ARGS, "+8($args):ustring")]),
         ("6.12", [], "e:t/x raw_syscalls.sys_enter f=$args",
          [("on this kernel an array field stands for its first 8 bytes, not its address",
-           None, "$args")]),
+           ARGS, "$args")]),
+        ("7.3", [], f"{SWITCH} c=$prev_comm:x32",
+         [("this is the address of the text, cut short", "$prev_comm:string", "$prev_comm:x32")]),
+        ("7.3", [], "e:t/x sched.sched_wakeup c=$comm",
+         [("without a type this is the address of the text", "$comm:string", "$comm")]),
+        ("7.3", [], "e:t/x sched.sched_wakeup c=$comm:string",
+         [("this is the field comm of the event, not the name of the process", None,
+           "$comm:string")]),
+        ("7.3", [], f"{SWITCH} c=$prev_state:symstr",
+         [("what is no address of a symbol has no end, and runs into the text after it",
+           "$prev_state:symbol", "$prev_state:symstr")]),
+        ("7.3", [], "s:sy u64 a; u32 b; u64 a",
+         [("two fields are called a", "give each a name of its own", "a")]),
         ("7.3", [], f"{SWITCH} c=$comm",
          [("without a type this is the address of the text", "$comm:string", "$comm")]),
         ("7.3", [], f"{SWITCH} c=$comm:ustring",

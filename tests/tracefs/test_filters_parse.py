@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pybpf.errors import DynEventError
 from pybpf.tracefs.dynevents.judge import judge
 from pybpf.tracefs.dynevents.rules import rules_for
-from pybpf.tracefs.filters.explain import explain_filter, filter_warnings
+from pybpf.tracefs.filters.explain import each_comparison, explain_filter, filter_warnings
 from pybpf.tracefs.filters.judge import judge_filter
 from pybpf.tracefs.filters.parse import checked, parse_filter
 from pybpf.tracefs.filters.value import And, Comparison, Cpus, Function, Not, Or, Text, where
@@ -66,6 +66,22 @@ FILTERS = st.recursive(
 def test_a_value_is_its_text(value):
     assert parse_filter(str(value)) == value
     assert checked(value) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 1000 + "a == 1" + ")" * 1000,
+        "!" * 4000 + "a == 1",
+        "!(" * 1300 + "a == 1" + ")" * 1300,
+        "(a==1||(a==1&&" * 250 + "a==1" + "))" * 250,
+    ],
+    ids=["brackets", "not", "not brackets", "and or"],
+)
+def test_filters_nest_as_deep_as_there_is_room(text):
+    value = parse_filter(text)
+    assert str(parse_filter(str(value))) == str(value)
+    assert set(each_comparison(value)) == {Comparison("a", "==", 1)}
 
 
 @given(st.one_of(st.text(max_size=20), st.binary(max_size=20)))

@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from pybpf.errors import TargetError
+from pybpf.events.ftrace.record import Decoder
 from pybpf.target.snapshot import SnapshotTarget
 from pybpf.tracefs.format import Declaration, parse_declaration, parse_format
 from pybpf.types import (
@@ -239,3 +240,21 @@ def test_print_fmt_may_have_several_lines():
 
 def test_without_a_category_the_name_is_the_files():
     assert parse_format("name: b\nID: 3\n").name == "b"
+
+
+@pytest.mark.parametrize(
+    "declaration", ["void " + "*" * 9 + "x", "void " + "*" * 5000 + "x", "u8 x" + "[1]" * 2000]
+)
+def test_declarations_nest_as_far_as_c_does(declaration):
+    with pytest.raises(TargetError, match="no field declaration"):
+        parse_declaration(declaration)
+
+
+@pytest.mark.parametrize(
+    "declaration", ["u32 x[99999999999]", "struct foo x[9999999999]", "u8 x[99999999][99999999]"]
+)
+def test_fields_of_no_bytes_have_no_elements(declaration):
+    text = f"name: x\nID: 1\nformat:\n\tfield:{declaration};\toffset:8;\tsize:0;\tsigned:0;\n"
+    (field,) = parse_format(text).fields
+    assert size_of(field.type) == 0
+    assert Decoder(parse_format(text))(0, 0, bytes(8), 0, 8)["x"] == ()

@@ -168,3 +168,26 @@ def test_what_is_no_hist_file(text, reason):
 def test_no_text_raises_anything_else(text):
     with suppress(TargetError):
         parse_hist(file_of("keys=a:vals=hitcount,a.percent:sort=a", text))
+
+
+@pytest.mark.parametrize(
+    ("keys", "entry"),
+    [
+        ("a", "{ a:          1 } hitcount:          N"),
+        ("a", "{ a:          N } hitcount:          2"),
+        ("a.buckets=2", "{ a: ~ 0-N } hitcount:          2"),
+        ("a.log2", "{ a: ~ 2^N } hitcount:          2"),
+        ("a.syscall", "{ a: sys_read [ N] } hitcount:          2"),
+        ("common_pid.execname", "{ common_pid: bash [ N] } hitcount:          2"),
+        ("a", "{ a:          1 } hitcount:          2\n\tmax:  N"),
+        ("a", "{ a:          1 } hitcount:          2\n\tmax:  1  b: N"),
+    ],
+)
+def test_numbers_that_are_too_long(keys, entry):
+    text = file_of(f"keys={keys}:vals=hitcount:sort=a", entry)
+    assert len(parse_hist(text.replace("N", "9" * 20))[0].entries) == 1
+    with suppress(TargetError):
+        # What is longer than a number is taken for a string, if at all.
+        parse_hist(text.replace("N", "9" * 5000))
+    with pytest.raises(TargetError, match="no entry"):
+        parse_hist(file_of(ALONE, ENTRY, totals="    Hits: " + "9" * 5000 + "\n"))

@@ -1,5 +1,7 @@
 """Lines of what is to be traced: what each asks for, what is recorded, other names for it all."""
 
+import subprocess
+
 import pytest
 
 from pybpf.errors import DynEventError
@@ -14,8 +16,19 @@ from pybpf.tracefs.plan import (
     recorded,
     rename,
     rename_trigger,
+    shell_command,
 )
 from pybpf.tracefs.triggers.parse import parse_trigger
+
+
+@pytest.mark.parametrize(
+    "text", ["e:a/b c.d x=\\10:u8", "s:n u64 x", "a == 'b' && c ~ \"*\"", "-:a/b"]
+)
+def test_a_command_writes_the_text(text, tmp_path):
+    (tmp_path / "file").write_text("before\n")
+    command = shell_command(text, "file", str(tmp_path))
+    subprocess.run(["sh", "-c", command], check=True)
+    assert (tmp_path / "file").read_text() == f"before\n{text}\n"
 
 
 @pytest.mark.parametrize(

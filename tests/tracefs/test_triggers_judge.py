@@ -100,3 +100,16 @@ def run(steps, world):
         if (*answer(verdict), files) != (step["errno"], step["errors"], step["files"]):
             yield [s["trigger"] for s in steps[: place + 1]], answer(verdict), files
             return
+
+
+@pytest.mark.parametrize(
+    ("expression", "number", "message"),
+    [
+        ("1+" * 1500 + "1", errno.EINVAL, "Too many subexpressions (3 max)"),
+        ("prev_pid" + "*1" * 1500, errno.EINVAL, "Too many subexpressions (3 max)"),
+        ("-" * 3000 + "1", errno.EINVAL, None),
+    ],
+)
+def test_expressions_may_be_as_long_as_there_is_room(expression, number, message, record):
+    verdict = judge_trigger(f"hist:keys=prev_pid:x={expression}", SWITCH, record.world("7.3"))
+    assert (verdict.errno, verdict.message) == (number, message)

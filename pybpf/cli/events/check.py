@@ -46,13 +46,15 @@ def main(options: argparse.Namespace) -> int:
     texts = list(_texts(options.definitions))
     refused = False
     with ExitStack() as stack:
-        world = _world(options, texts, stack)
+        world, release = _world(options, texts, stack)
+        note = _stand_in(release, world)
         if options.event is not None:
             options.event = options.event.replace(".", "/", 1)
         for text in texts:
             found, error, warnings, after = _verdict(text, options, world)
             if options.together and error is None:
                 world = after
+            found["assumptions"][:0] = note
             refused |= error is not None
             _print(found, error, warnings, json=options.json)
             if options.together and error is not None:
@@ -70,29 +72,43 @@ def _texts(arguments: list[str]) -> Iterator[str]:
             yield os.fsencode(argument).decode("utf-8", "surrogateescape")
 
 
-def _world(options: argparse.Namespace, texts: list[str], stack: ExitStack) -> World:
+def _stand_in(release: str, world: World) -> list[str]:
+    """Return what is to be said of a kernel that is judged by the rules of another."""
+    from pybpf.tracefs.dynevents.rules import KNOWN
+
+    version = ".".join(release.split(".")[:2])
+    if version in KNOWN:
+        return []
+    return [f"no kernel {version} was observed: it is taken for {world.rules.release}"]
+
+
+def _world(options: argparse.Namespace, texts: list[str], stack: ExitStack) -> tuple[World, str]:
+    """Return the kernel that is asked, and its release."""
     from pybpf.dataclass import replace
 
     if options.kernel == "live":
         if options.target or options.formats:
             raise UsageError("--kernel live knows this machine's events: no --formats, no --target")
+        from pybpf.kernel.ftrace.dynevents import lacking
         from pybpf.kernel.ftrace.world import live_world
         from pybpf.kernel.tracefs import open_tracefs
 
-        return live_world(stack.enter_context(open_tracefs()), texts)
+        tree = stack.enter_context(open_tracefs())
+        return replace(live_world(tree, texts), lacking=lacking(tree)), os.uname().release
     if options.target is None:
         from pybpf.tracefs.dynevents.profiles import profile
 
-        world = replace(profile(options.kernel or "7.3"), files=_file_kind)
+        release = options.kernel or "7.3"
+        world = replace(profile(release), files=_file_kind)
     elif options.kernel is not None:
         raise UsageError("--kernel and --target both say which kernel is meant")
     else:
-        world = _of_snapshot(options.target)
+        world, release = _of_snapshot(options.target)
     if options.formats is not None:
         from pybpf.tracefs.dynevents.world import read_formats
 
         world = replace(world, formats=read_formats(unpacked(options.formats)))
-    return world
+    return world, release
 
 
 def _file_kind(path: str) -> FileKind:
@@ -102,35 +118,47 @@ def _file_kind(path: str) -> FileKind:
     return file_kind(path) if path.startswith("/") else "regular"
 
 
-def _of_snapshot(file: str) -> World:
+def _of_snapshot(file: str) -> tuple[World, str]:
+    from pybpf.target.snapshot import SnapshotTarget
     from pybpf.tracefs.dynevents.rules import rules_for
+    from pybpf.tracefs.dynevents.symbols import repeated_names
     from pybpf.tracefs.dynevents.world import World
 
-    target = inputs.target(file, {})
+    target = SnapshotTarget.load(file)
     formats = {name: target.event_format(name) for name in target.event_names()}
     functions = frozenset(target.functions())
-    return World(
-        rules_for(target.release),
+    rules = rules_for(target.release)
+    world = World(
+        rules,
         formats or None,
         functions=functions or None,
+        repeated=repeated_names((name for _, name in target.symbols), rules),
         cpus=target.cpus,
     )
+    return world, target.release
+
+
+_MOST = 64 << 20
+"""The most bytes of format files: those of all events of a kernel are one or two millions."""
 
 
 def unpacked(file: str) -> str:
-    """Return the text of a file, of one compressed by gzip or xz too."""
-    data = inputs.read_bytes(file)
+    """Return the text of a file, of one compressed by gzip or xz too. Raises UsageError."""
+    data = inputs.read_bytes(file, _MOST + 1)
     import gzip
     import lzma
     import zlib
+    from io import BytesIO
 
+    opens = gzip.open if data.startswith(b"\x1f\x8b") else lzma.open
     try:
-        if data.startswith(b"\x1f\x8b"):
-            data = gzip.decompress(data)
-        elif data.startswith(b"\xfd7zXZ"):
-            data = lzma.decompress(data)
+        if data.startswith((b"\x1f\x8b", b"\xfd7zXZ")):
+            with opens(BytesIO(data)) as packed:
+                data = packed.read(_MOST + 1)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise UsageError(f"{file} is damaged: {error}") from None
+    if len(data) > _MOST:
+        raise UsageError(f"{file} has more than {_MOST >> 20} MB of text: no format files")
     return data.decode("utf-8", "surrogateescape")
 
 

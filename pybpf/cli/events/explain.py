@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,26 +10,27 @@ if TYPE_CHECKING:
 
     from pybpf.kernel.ftrace.trace import Checked
 
-_ROOT = "/sys/kernel/tracing"
-
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("lines", nargs="+", metavar="DEF-or-EVENT", help="as for `trace`")
-    parser.add_argument("--filter", metavar="EXPR", help="as for `trace`")
+    add = parser.add_argument
+    add("lines", nargs="*", metavar="DEF-or-EVENT", help="as for `trace`")
+    add("-f", "--file", metavar="FILE", help="as for `trace`")
+    add("--filter", metavar="EXPR", help="as for `trace`")
 
 
 def main(options: argparse.Namespace) -> int:
     """Print the commands, and what the kernel accepts of them but does not do."""
-    from pybpf.cli.events.tracing import warn
+    from pybpf.cli.events.tracing import lines_of, warn
     from pybpf.kernel.ftrace.trace import check_plan
     from pybpf.kernel.ftrace.world import live_world
     from pybpf.kernel.tracefs import open_tracefs
     from pybpf.tracefs.plan import parse_step
 
+    lines = lines_of(options)
     with open_tracefs() as tree:
-        steps = [parse_step(line) for line in options.lines]
-        checked = check_plan(steps, live_world(tree, options.lines), options.filter)
+        steps = [parse_step(line) for line in lines]
+        checked = check_plan(steps, live_world(tree, lines), options.filter)
     done, undone = zip(*_commands(checked), strict=True)
     print(*done, "# and to take it away again:", *reversed(undone), sep="\n")
     warn(checked.warnings)
@@ -39,20 +39,17 @@ def main(options: argparse.Namespace) -> int:
 
 def _commands(checked: Checked) -> Iterator[tuple[str, str]]:
     """Yield what to do and what undoes it, in the order of doing."""
+    from pybpf.tracefs.plan import shell_command as write
+
     for one in checked.definitions:
-        yield _write(one.text, "dynamic_events"), _write(f"-:{one.event.name}", "dynamic_events")
+        yield write(one.text, "dynamic_events"), write(f"-:{one.event.name}", "dynamic_events")
     for event, text in checked.recorded.items():
         if text is not None:
             path = f"events/{event}/filter"
-            yield _write(text, path), _write("0", path)
+            yield write(text, path), write("0", path)
     for step in checked.triggers:
         path = f"events/{step.event}/trigger"
-        yield _write(step.text, path), _write(f"!{step.text}", path)
+        yield write(step.text, path), write(f"!{step.text}", path)
     for event in checked.recorded:
         path = f"events/{event}/enable"
-        yield _write("1", path), _write("0", path)
-
-
-def _write(text: str, path: str) -> str:
-    # Truncating some of these files would remove what others set: always append.
-    return f"echo {shlex.quote(text)} >> {_ROOT}/{path}"
+        yield write("1", path), write("0", path)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import argparse
 
+from pybpf.cli import inputs
+
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add = parser.add_argument
-    add("event", metavar="SYS/EVENT", help="such as sched/sched_switch")
+    add("event", type=inputs.event, metavar="SYS/EVENT", help="such as sched/sched_switch")
     add("filter", nargs="?", metavar="EXPR", help="'prev_pid == 0 && next_comm ~ \"a*\"'; 0 clears")
     add("--instance", default="", metavar="NAME", help="of that instance, not the top one")
 
@@ -20,15 +22,21 @@ def main(options: argparse.Namespace) -> int:
     """Print the filter, or set it."""
     from pybpf.cli import printable
     from pybpf.cli.events.tracing import warn
-    from pybpf.kernel.ftrace.instance import Instance
+    from pybpf.errors import TargetError
+    from pybpf.kernel.ftrace.instance import Instance, instances
+    from pybpf.kernel.ftrace.trace import require_event
     from pybpf.kernel.ftrace.world import live_world
     from pybpf.kernel.tracefs import open_tracefs
+    from pybpf.suggest import did_you_mean
 
-    event = options.event.replace(".", "/", 1)
     with open_tracefs() as tree:
-        chosen = Instance(tree, options.instance)
+        if options.instance and options.instance not in (there := instances(tree)):
+            similar = did_you_mean(options.instance, there)
+            raise TargetError(f"there is no instance {options.instance}{similar}")
+        chosen, world = Instance(tree, options.instance), live_world(tree)
+        require_event(options.event, world)
         if options.filter is None:
-            print(printable(chosen.read(f"events/{event}/filter").rstrip("\n")))
+            print(printable(chosen.read(f"events/{options.event}/filter").rstrip("\n")))
         else:
-            warn(chosen.set_filter(event, options.filter, live_world(tree)))
+            warn(chosen.set_filter(options.event, options.filter, world))
     return 0

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import argparse
 
+from pybpf.cli import inputs
+
 
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     from pybpf.cli.events.tracing import declare_run
 
     add = parser.add_argument
-    add("event", metavar="SYS/EVENT", help="such as syscalls/sys_enter_read")
+    add("event", type=inputs.event, metavar="SYS/EVENT", help="such as syscalls/sys_enter_read")
     add("hist", metavar="KEYS", help="such as 'keys=common_pid.execname:vals=count if fd == 3'")
     add(
         "-d", "--define", action="append", metavar="DEF", default=[],

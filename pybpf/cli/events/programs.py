@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pybpf.eprobes import EprobeRecord, EprobeTrace, How
 
 BACKENDS = ("auto", "tracefs", "bpf")
+_ALONE = "programs can do `pybpf events strings`, and `trace` of event probes alone"
 
 
 def declare_backend(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +50,9 @@ def chosen(
         return by_tracefs()
     except TargetError as error:
         lacking = options.backend == "auto" and "CONFIG_" in error.message
-        if not (lacking and able and options.filter is None):
+        if lacking and not able:
+            raise TargetError(error.message, hints=(*error.hints, _ALONE)) from None
+        if not lacking or options.filter is not None:
             raise
         if not options.quiet:
             print(f"pybpf: {error.message}: using programs (--backend bpf)", file=sys.stderr)

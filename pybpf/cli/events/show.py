@@ -10,6 +10,7 @@ from pybpf.cli import UsageError, inputs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pybpf.events.ftrace.expressions import Constants
     from pybpf.tracefs.format import EventFormat
 
 
@@ -19,7 +20,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     add("event", nargs="?", metavar="SYS/EVENT", help="the event whose record is shown")
     add("--formats", metavar="FILE", help="format files as for `check`, not this machine's")
     add("--pages", metavar="FILE", help="pages of one CPU, to be decoded; - is stdin")
-    add("--cpu", type=int, default=0, metavar="N", help="the CPU that they are of (0)")
+    add("--cpu", type=inputs.cpu, default=0, metavar="N", help="the CPU that they are of (0)")
     add("--format", choices=("text", "json"), default="json", help="of records (json)")
 
 
@@ -35,13 +36,19 @@ def main(options: argparse.Namespace) -> int:
         from pybpf.tracefs.dynevents.world import read_formats
 
         return _show(options, read_formats(unpacked(options.formats)))
+    from pybpf.kernel.ftrace.trace import Constants as LiveConstants
+
     with open_tracefs() as tree:
-        return _show(options, LiveFormats(tree, set()))
+        return _show(options, LiveFormats(tree, set()), LiveConstants())
 
 
-def _show(options: argparse.Namespace, formats: Mapping[str, EventFormat]) -> int:
+def _show(
+    options: argparse.Namespace,
+    formats: Mapping[str, EventFormat],
+    constants: Constants | None = None,
+) -> int:
     if options.pages is not None:
-        _decode(options, formats)
+        _decode(options, formats, constants)
         return 0
     from pybpf.errors import TargetError
     from pybpf.suggest import did_you_mean
@@ -51,7 +58,7 @@ def _show(options: argparse.Namespace, formats: Mapping[str, EventFormat]) -> in
         raise TargetError(f"there is no event {name}{did_you_mean(name, formats)}")
     found = formats[name]
     print(f"{name}, ID {found.id}")
-    width = max(len(field.declaration) for field in found.fields)
+    width = max((len(field.declaration) for field in found.fields), default=0)
     for field in found.fields:
         kind = "signed" if field.signed else "unsigned"
         place = f"{field.offset:5} +{field.size:<4}"
@@ -60,7 +67,11 @@ def _show(options: argparse.Namespace, formats: Mapping[str, EventFormat]) -> in
     return 0
 
 
-def _decode(options: argparse.Namespace, formats: Mapping[str, EventFormat]) -> None:
+def _decode(
+    options: argparse.Namespace,
+    formats: Mapping[str, EventFormat],
+    constants: Constants | None,
+) -> None:
     from io import BytesIO
 
     from pybpf.dataclass import replace
@@ -69,7 +80,8 @@ def _decode(options: argparse.Namespace, formats: Mapping[str, EventFormat]) -> 
     from pybpf.events.ftrace.reader import Lost, PageReader, RecordFormats, pages_of
     from pybpf.output.escape import escape
 
-    known = RecordFormats(replace(formats[name], name=name) for name in formats)
+    named = (replace(formats[name], name=name) for name in formats)
+    known = RecordFormats(named, constants=constants)
     reader = PageReader(known, options.cpu)
     for page in pages_of(BytesIO(inputs.read_bytes(options.pages)), reader.layout):
         for raw in reader.feed_raw(page):

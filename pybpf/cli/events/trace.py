@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 
-from pybpf.cli import UsageError, inputs
 from pybpf.cli.events.programs import chosen, declare_backend, is_eprobe, run_eprobes
 
 
@@ -28,17 +27,9 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Record and print."""
-    from pybpf.cli.events.tracing import run
+    from pybpf.cli.events.tracing import lines_of, run
 
-    lines = [*options.lines]
-    if options.file is not None:
-        text = inputs.read_text(options.file).text
-        stripped = (line.strip() for line in text.split("\n"))
-        lines += (line for line in stripped if line and not line.startswith("#"))
-    if not lines:
-        raise UsageError(
-            "nothing to trace\n  hint: such as `pybpf events trace sched/sched_switch`"
-        )
+    lines = lines_of(options)
     return chosen(
         options,
         lambda: run(lines, options),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
-from pybpf.cli import inputs, printable
+from pybpf.cli import UsageError, inputs, printable
 from pybpf.cli.events.programs import report_lost
 
 if TYPE_CHECKING:
@@ -40,6 +40,20 @@ def declare_run(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add("--filter", metavar="EXPR", help="record only what it lets through: 'prev_pid == 0'")
     add("-q", "--quiet", action="store_true", help="no warnings about what a kernel does not do")
+
+
+def lines_of(options: argparse.Namespace) -> list[str]:
+    """Return the lines of a plan, from arguments and a file. Raises UsageError without any."""
+    lines = [*options.lines]
+    if options.file is not None:
+        text = inputs.read_text(options.file).text
+        stripped = (line.strip() for line in text.split("\n"))
+        lines += (line for line in stripped if line and not line.startswith("#"))
+    if not lines:
+        raise UsageError(
+            "nothing to trace\n  hint: such as `pybpf events trace sched/sched_switch`"
+        )
+    return lines
 
 
 def run(lines: Sequence[str], options: argparse.Namespace) -> int:

@@ -29,7 +29,7 @@ from pybpf.events.eprobes.slots import Slots
 from pybpf.isa.insn import ByteOrder
 from pybpf.tracefs.dynevent import Eprobe
 from pybpf.tracefs.dynevents.argument import Argument
-from pybpf.tracefs.dynevents.explain import explain
+from pybpf.tracefs.dynevents.explain import the_eprobe
 from pybpf.tracefs.dynevents.judge import judge
 from pybpf.tracefs.dynevents.layout import FIXED
 from pybpf.tracefs.dynevents.rules import NEWEST, Rules, rules_for
@@ -103,9 +103,8 @@ class Evaluator:
         target = next((word for word in text.split()[1:2]), "").replace("/", ".", 1)
         world = World(self.rules, formats={target.replace(".", "/", 1): parent}, types=types)
         verdict = judge(text, world)
-        made = verdict.made[0] if verdict.accepted and len(verdict.made) == 1 else None
-        if made is None or not isinstance(made.value, Eprobe):
-            raise explain(text, verdict, world)
+        made = the_eprobe(text, verdict, world)
+        assert isinstance(made.value, Eprobe)
         self.definition = made.value
         self.event = made.event
         self.number = number
@@ -138,7 +137,6 @@ class Evaluator:
                 _store_numbers(arg, fetch, fetcher, slots)
         slots.finish()
         values = {arg.name: slots.value(arg) for arg, _ in self._args}
-        target = f"{self.definition.target_group}.{self.definition.target_event}"
         shown = "".join(f" {arg.name}={slots.text(arg, known.symbols)}" for arg, _ in self._args)
         fires = True if self._filter is None else holds(self._filter, fetcher)
         return Evaluated(
@@ -146,7 +144,7 @@ class Evaluator:
             bytes(slots.data),
             bytes(slots.mask),
             slots.size,
-            f"{self.event}: ({target}){shown}",
+            f"{self.event}: ({self.definition.target}){shown}",
             fires,
         )
 

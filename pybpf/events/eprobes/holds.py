@@ -19,20 +19,24 @@ from pybpf.events.eprobes.memory import (
     read_string,
 )
 from pybpf.tracefs.fetch import Field
-from pybpf.tracefs.filters.value import And, Comparison, Filter, Not, Or, Text
+from pybpf.tracefs.filters.value import And, Comparison, Filter, Not, Or, Text, fold
 from pybpf.tracefs.format import EventField
 from pybpf.types import Int
 
 
 def holds(value: Filter, fetcher: Fetcher) -> bool | None:
     """Return whether a filter on the parent's fields holds; None where that is not known."""
+    return fold(value, lambda one, parts: _holds(one, parts, fetcher))
+
+
+def _holds(value: Filter, parts: list[bool | None], fetcher: Fetcher) -> bool | None:
     match value:
-        case Not(inner=inner):
-            return _NOT[holds(inner, fetcher)]
-        case And(parts=parts):
-            return _every([holds(part, fetcher) for part in parts])
-        case Or(parts=parts):
-            return _NOT[_every([_NOT[holds(part, fetcher)] for part in parts])]
+        case Not():
+            return _NOT[parts[0]]
+        case And():
+            return _every(parts)
+        case Or():
+            return _NOT[_every([_NOT[part] for part in parts])]
         case Comparison(operand=Text(text=text)):
             return _compare_text(value, text, fetcher)
         case Comparison(operand=int() as number):

@@ -7,7 +7,7 @@ its headers can. ``REC`` is the record.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pybpf.dataclass import dataclass
 from pybpf.tracefs.cnames import INTEGERS, integer
@@ -156,7 +156,33 @@ def parse_print_fmt(text: str) -> tuple[str, tuple[Expr, ...]]:
         args.append(reader.expression())
     if reader.kind:
         raise Unprintable(f"{reader.value!r} follows an argument")
+    _check_depth(args)
     return first, tuple(args)
+
+
+def _check_depth(expressions: Sequence[Expr]) -> None:
+    """Raise Unprintable for what could not be computed by recursion: a long chain nests too."""
+    for _ in range(_MAX_DEPTH):
+        expressions = [part for one in expressions for part in _parts(one)]
+        if not expressions:
+            return
+    raise Unprintable("nested too deeply")
+
+
+def _parts(expr: Expr) -> tuple[Expr, ...]:
+    match expr:
+        case Call(args=parts) | Braces(items=parts):
+            return parts
+        case Index(base, index):
+            return base, index
+        case Unary(operand=operand) | Cast(operand=operand):
+            return (operand,)
+        case Binary(left=left, right=right):
+            return left, right
+        case Conditional(test, then, other):
+            return test, then, other
+        case Number() | String() | Name() | RecordField():
+            return ()
 
 
 class _Reader:

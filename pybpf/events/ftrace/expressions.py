@@ -33,6 +33,7 @@ from pybpf.isa.insn import ByteOrder
 from pybpf.tracefs.format import EventFormat
 from pybpf.types import (
     INT,
+    LONG,
     U8,
     UINT,
     ULONG,
@@ -67,12 +68,23 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
     "<=": operator.le,
     ">=": operator.ge,
 }
+_LARGEST = 1 << 16
+"""No record is larger: it fits a page."""
+
+Constants = Callable[[str], int | None]
+"""The value of a name of an enum, which a print format may use; None for one that is not known."""
 
 
 class Compiler:
     """Compiles the expressions of one format."""
 
-    def __init__(self, format_: EventFormat, byteorder: ByteOrder) -> None:
+    def __init__(
+        self,
+        format_: EventFormat,
+        byteorder: ByteOrder,
+        constants: Constants | None = None,
+    ) -> None:
+        self._constants = constants
         self._fields = {field.name: field for field in format_.fields}
         self.order = "<" if byteorder == "little" else ">"
 
@@ -98,7 +110,7 @@ class Compiler:
             case Call():
                 return call(expr, self)
             case Name(name=name):
-                raise Unprintable(f"{name} is not known")
+                return self._constant(name)
             case Braces():
                 raise Unprintable("braces")
 
@@ -110,6 +122,13 @@ class Compiler:
         if not isinstance(found, Integer):
             raise Unprintable("an integer expected")
         return found
+
+    def _constant(self, name: str) -> Integer:
+        value = None if self._constants is None else self._constants(name)
+        if value is None:
+            raise Unprintable(f"{name} is not known")
+        t = INT if -(1 << 31) <= value < 1 << 31 else LONG
+        return Integer(lambda _: value, t)
 
     def _field(self, name: str) -> Compiled:
         field = self._fields.get(name)
@@ -154,7 +173,9 @@ class Compiler:
             raise Unprintable("an index of no array")
         start, at, size = base.run, index.run, size_of(base.element)
         if base.at is not None and isinstance(number, Number):
-            return self._fixed(base.at + size * number.value, base.element)
+            if (offset := base.at + size * number.value) > _LARGEST:
+                raise Unprintable("an index that is not in the record")
+            return self._fixed(offset, base.element)
         return self._at(lambda payload: start(payload) + size * at(payload), base.element)
 
     def _fixed(self, offset: int, t: Type) -> Compiled:

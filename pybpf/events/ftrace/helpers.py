@@ -6,7 +6,7 @@ Source: include/trace/stages/stage3_trace_output.h and kernel/trace/trace_output
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pybpf.events.ftrace.cexpr import Braces, Call, Expr, String, Unprintable
 from pybpf.events.ftrace.compiled import Compiled, Inside, Integer, Run, Text
@@ -39,10 +39,10 @@ def call(expr: Call, compiler: Compiler) -> Compiled:
         case (("__get_bitmask" | "__get_cpumask"), 1):
             start, end, _ = compiler.location(args[0])
             return Text(lambda payload: bitmap(payload[start(payload) : end(payload)]))
-        case (("__print_symbolic" | "__print_symbolic_u64" | "__print_flags"), count) if count:
-            return _names(name, args, compiler)
-        case (("__print_flags_u64"), count) if count:
-            return _names("__print_flags", args, compiler)
+        case (("__print_symbolic" | "__print_symbolic_u64"), count) if count:
+            return _symbolic(args, compiler)
+        case (("__print_flags" | "__print_flags_u64"), count) if count > 1:
+            return _flagged(args, compiler)
         case (("__print_hex" | "__print_hex_str"), 2):
             return _hex(args, " " if name == "__print_hex" else "", compiler)
         case ("__print_array", 3) | ("__print_dynamic_array", 2):
@@ -51,14 +51,15 @@ def call(expr: Call, compiler: Compiler) -> Compiled:
             raise Unprintable(f"{expr.name}()")
 
 
-def _names(name: str, args: tuple[Expr, ...], compiler: Compiler) -> Text:
+def _symbolic(args: tuple[Expr, ...], compiler: Compiler) -> Text:
     value = compiler.integer(args[0]).run
-    symbolic = name != "__print_flags"
-    separator = "" if symbolic else _constant_text(args[1])
-    names = _table(args[1:] if symbolic else args[2:], compiler)
-    if symbolic:
-        known = dict(reversed(names))
-        return Text(lambda p: known.get(n := value(p) & _ALL) or f"0x{n:x}")
+    known = dict(reversed(_table(args[1:], compiler)))
+    return Text(lambda p: known.get(n := value(p) & _ALL) or f"0x{n:x}")
+
+
+def _flagged(args: tuple[Expr, ...], compiler: Compiler) -> Text:
+    value, separator = compiler.integer(args[0]).run, _constant_text(args[1])
+    names = _table(args[2:], compiler)
     return Text(lambda payload: _flags(value(payload) & _ALL, separator, names))
 
 
@@ -70,8 +71,17 @@ def _table(items: tuple[Expr, ...], compiler: Compiler) -> list[tuple[int, str]]
         text = compiler.compile(item.items[1])
         if not isinstance(text, Text):
             break
-        found.append((compiler.integer(item.items[0]).run(b"") & _ALL, text.run(b"")))
+        value = _constant(compiler.integer(item.items[0]).run)
+        found.append((value & _ALL, _constant(text.run)))
     return found
+
+
+def _constant(run: Run) -> Any:
+    """Return what a run gives for any payload. Raises Unprintable where it takes one."""
+    try:
+        return run(b"")
+    except (struct.error, IndexError):
+        raise Unprintable("a constant expected") from None
 
 
 def _constant_text(expr: Expr) -> str:
@@ -95,7 +105,7 @@ def _hex(args: tuple[Expr, ...], separator: str, compiler: Compiler) -> Text:
 
 
 def _array(args: tuple[Expr, ...], compiler: Compiler) -> Text:
-    width = compiler.integer(args[-1]).run(b"")
+    width = _constant(compiler.integer(args[-1]).run)
     if width not in {1, 2, 4, 8}:
         raise Unprintable(f"elements of {width} bytes")
     letter = {1: "B", 2: "H", 4: "I", 8: "Q"}[width]

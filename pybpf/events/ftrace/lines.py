@@ -43,12 +43,13 @@ class TraceLine:
 
 
 _HEAD = re.compile(
-    rb"(?P<pid>\d+) +(?:\( *(?P<tgid>-+|\d+)\) +)?\[(?P<cpu>\d+)\] "
-    rb"(?:(?P<flags>[^ 0-9][^ ]{3,5}) +)? *(?P<time>\d+(?:\.\d+)?): "
+    rb"(?P<pid>\d{1,10}) +(?:\( *(?P<tgid>-+|\d{1,10})\) +)?\[(?P<cpu>\d{1,10})\] "
+    rb"(?:(?P<flags>[^ 0-9][^ ]{3,5}) +)? *(?P<time>\d{1,20}(?:\.\d{1,9})?): "
 )
-_LOST = re.compile(rb"CPU:(\d+) \[LOST(?: (\d+))? EVENTS\]")
+_LOST = re.compile(rb"CPU:(\d{1,10}) \[LOST(?: (\d{1,20}))? EVENTS\]")
 _NOTE = re.compile(rb"##### CPU \d+ buffer started ####")
 _EVENT = re.compile(rb"(\w+):(?: |$)")
+_CMDLINE = re.compile(rb"^(\d{1,10}) (.*?)\n?(?=^\d{1,10} |\Z)", re.MULTILINE | re.DOTALL)
 
 
 # line: '#' text | 'CPU:' N ' [LOST' [' ' N] ' EVENTS]' | comm(16) '-' pid ' ' ['(' tgid ')']
@@ -60,13 +61,15 @@ def parse_lines(lines: Iterable[bytes]) -> Iterator[TraceLine | Lost]:
     the record that follows it. Raises EventError for a text that does not begin with a record.
     """
     waiting: TraceLine | None = None
+    more: list[bytes] = []
     losses: list[Lost] = []
     for number, full in enumerate(lines, start=1):
         line = full.removesuffix(b"\n")
         started = _parse_line(line)
         if started is not None:
             if waiting is not None:
-                yield waiting
+                yield _with(waiting, more)
+            more.clear()
             for lost in losses:
                 yield replace(lost, timestamp=started.time)
             losses.clear()
@@ -75,12 +78,16 @@ def parse_lines(lines: Iterable[bytes]) -> Iterator[TraceLine | Lost]:
             count = None if lost_line[2] is None else int(lost_line[2])
             losses.append(Lost(0, int(lost_line[1]), count))
         elif waiting is not None and not _NOTE.fullmatch(line):
-            waiting = replace(waiting, text=waiting.text + b"\n" + line)
+            more.append(line)
         elif line and not line.startswith(b"#"):
             raise EventError(f"trace: line {number}: no record: {line[:80]!r}")
     if waiting is not None:
-        yield waiting
+        yield _with(waiting, more)
     yield from losses
+
+
+def _with(record: TraceLine, more: list[bytes]) -> TraceLine:
+    return replace(record, text=b"\n".join((record.text, *more))) if more else record
 
 
 def _parse_line(line: bytes) -> TraceLine | None:
@@ -114,13 +121,11 @@ def _time(text: bytes) -> int:
 
 def parse_cmdlines(text: bytes) -> dict[int, bytes]:
     """Return the names by pid that ``saved_cmdlines`` holds. Raises EventError for another text."""
-    found = {}
-    for number, line in enumerate(text.splitlines(), start=1):
-        pid, space, comm = line.partition(b" ")
-        if not space or not pid.isdigit():
-            raise EventError(f"saved_cmdlines: line {number}: no pid and name: {line[:80]!r}")
-        found[int(pid)] = comm
-    return found
+    first = text.partition(b"\n")[0]
+    if text and not _CMDLINE.match(text):
+        raise EventError(f"saved_cmdlines: line 1: no pid and name: {first[:80]!r}")
+    # A name may have line ends in it.
+    return {int(match[1]): match[2] for match in _CMDLINE.finditer(text)}
 
 
 # Bits of common_flags, include/linux/trace_events.h.

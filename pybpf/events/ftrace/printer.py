@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from pybpf.errors import EventError
 from pybpf.events.ftrace.cexpr import Call, Expr, Unprintable, parse_print_fmt
 from pybpf.events.ftrace.compiled import Address, Compiled, Inside, Integer, Run, Text
-from pybpf.events.ftrace.expressions import Compiler
+from pybpf.events.ftrace.expressions import Compiler, Constants
 from pybpf.events.ftrace.pointers import bitmap_list, hexadecimal, shown
 from pybpf.events.ftrace.record import Decoder, letter_of
 from pybpf.isa.insn import ByteOrder
@@ -49,12 +49,13 @@ class Printer:
         format_: EventFormat,
         byteorder: ByteOrder = "little",
         symbols: Symbols | None = None,
+        constants: Constants | None = None,
     ) -> None:
         self.format = format_
         self.reason: str | None = None
         self._decoder = Decoder(format_, byteorder)
         try:
-            maker = _Template(Compiler(format_, byteorder), symbols)
+            maker = _Template(Compiler(format_, byteorder, constants), symbols)
             self._template, arguments = maker.make(
                 *parse_print_fmt(_with_symbols(format_.print_fmt))
             )
@@ -73,7 +74,7 @@ class Printer:
                 return self._template % self._arguments(payload)
             except Unprintable:
                 pass
-            except (struct.error, IndexError, ValueError):
+            except (struct.error, IndexError, ValueError, OverflowError):
                 raise EventError(f"{self.format.name}: the record does not hold its data") from None
         return self.pairs(payload)
 
@@ -162,9 +163,10 @@ class _Template:
         elif match["width"] == "*":
             spec += self._star(rest)
         else:
-            spec += match["width"] or ""
+            spec += _bounded(match["width"] or "")
         if match["precision"] is not None:
-            spec += "." + (self._star(rest) if match["precision"] == "*" else match["precision"])
+            precision = match["precision"]
+            spec += "." + (self._star(rest) if precision == "*" else _bounded(precision))
         expr = _next(rest)
         if match["pointer"] is not None:
             self._arguments.append(Argument(self._pointer(match["pointer"], width, expr)))
@@ -222,6 +224,13 @@ class _Template:
             return _OFFSET.sub("", found, count=1) if bare else found
 
         return name
+
+
+def _bounded(digits: str) -> str:
+    """Return a width or a precision. Raises Unprintable for one that no record has room for."""
+    if len(digits) > len(str(_WIDEST)) or int(digits or "0") > _WIDEST:
+        raise Unprintable(f"a width of {digits[:20]}")
+    return digits
 
 
 def _next(rest: Iterator[Expr]) -> Expr:

@@ -15,6 +15,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 from pybpf.dataclass import dataclass
 from pybpf.errors import EventError
+from pybpf.events.ftrace.expressions import Constants
 from pybpf.events.ftrace.pages import Found, PageLayout, read_header, scan
 from pybpf.events.ftrace.printer import Printer, Symbols
 from pybpf.events.ftrace.record import Decoder, TraceRecord
@@ -58,17 +59,19 @@ class RecordFormats:
     ``(GROUP.EVENT)``, its parent, which is not in its format.
     """
 
-    __slots__ = ("_decoders", "_printers", "by_id", "byteorder", "heads", "symbols")
+    __slots__ = ("_decoders", "_printers", "by_id", "byteorder", "constants", "heads", "symbols")
 
     def __init__(
         self,
         formats: Iterable[EventFormat],
         byteorder: ByteOrder = "little",
         symbols: Symbols | None = None,
+        constants: Constants | None = None,
     ) -> None:
         self.by_id = {format_.id: format_ for format_ in formats}
         self.byteorder = byteorder
         self.symbols = symbols
+        self.constants = constants
         self.heads: dict[int, str] = {}
         self._decoders: dict[int, Decoder | None] = {}
         self._printers: dict[int, Printer] = {}
@@ -102,7 +105,8 @@ class RecordFormats:
         if number not in self._printers:
             if number not in self.by_id:
                 return None
-            self._printers[number] = Printer(self.by_id[number], self.byteorder, self.symbols)
+            format_ = self.by_id[number]
+            self._printers[number] = Printer(format_, self.byteorder, self.symbols, self.constants)
         return self._printers[number]
 
     def text(self, raw: RawRecord) -> str:

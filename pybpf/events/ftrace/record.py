@@ -172,7 +172,7 @@ def _split(t: Array, byteorder: ByteOrder) -> Convert:
     if isinstance(element, Array):
         inner, size = _split(element, byteorder), size_of(element)
         return lambda value: tuple(
-            inner(value[at : at + size]) for at in range(0, size * t.count, size)
+            inner(value[at * size : (at + 1) * size]) for at in range(t.count)
         )
     return struct.Struct(f"{_order(byteorder)}{t.count}{letter_of(element)}").unpack
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 
 from pybpf.dataclass import dataclass, replace
 from pybpf.errors import Diagnostic, DynEventError, KernelError, TargetError
-from pybpf.kernel.ftrace.instance import Instance, enabled_in, instances
-from pybpf.kernel.ftrace.world import is_known, listed, live_world
+from pybpf.kernel.ftrace.instance import Instance, enabled_in, shown_instance, triggers_in
+from pybpf.kernel.ftrace.world import LiveSymbols, is_known, listed, live_world
 from pybpf.kernel.tracefs import Tree, open_tracefs
 from pybpf.source import Source, Span
 from pybpf.tracefs.dynevent import DynEvent
 from pybpf.tracefs.dynevents.existing import Existing
 from pybpf.tracefs.dynevents.explain import explain
 from pybpf.tracefs.dynevents.judge import Verdict, judge
-from pybpf.tracefs.dynevents.pitfalls import warnings
+from pybpf.tracefs.dynevents.pitfalls import bad_names, warnings
 from pybpf.tracefs.dynevents.rules import NEWEST
 from pybpf.tracefs.dynevents.world import Kind, World
 from pybpf.tracefs.format import EventFormat, parse_format
@@ -60,8 +60,9 @@ class Judged:
 def judge_all(texts: Iterable[str], world: World) -> list[Judged]:
     """Return what definitions make, one after the other. Raises DynEventError at the first refused.
 
-    A kprobe that would become a second place of an event that is there is refused: removing it
-    would remove both. Of a kernel between two that are known, what either takes is tried.
+    So are names that kernels take and mangle, or hide, and a kprobe that would become a second
+    place of an event that is there: removing it would remove both. Of a kernel between two that are
+    known, what either takes is tried.
     """
     found: list[Judged] = []
     mine: set[str] = set()
@@ -70,6 +71,8 @@ def judge_all(texts: Iterable[str], world: World) -> list[Judged]:
         if len(verdict.made) != 1 or verdict.removed:
             raise _refused(text, errno.EINVAL, "no definition of one event")
         (event,) = verdict.made
+        for _, message, hint in bad_names(event, world):
+            raise _refused(text, errno.EINVAL, message, hint)
         if event.name not in mine and any(e.name == event.name for e in world.existing):
             hint = "take another name; removing this one would remove both"
             raise _refused(text, errno.EEXIST, f"there is an event {event.name} already", hint)
@@ -138,11 +141,29 @@ def require(tree: Tree, kinds: Iterable[Kind] = (), *, hist: bool = False) -> No
         raise TargetError("this kernel has no dynamic events (CONFIG_DYNAMIC_EVENTS)")
     readme = tree.read("README")
     for kind in kinds:
-        what, option, sign = _KINDS[kind]
-        if sign not in readme and not tree.exists(sign):
+        if not _has(tree, readme, kind):
+            what, option, _ = _KINDS[kind]
             raise TargetError(f"this kernel has no {what} ({option})")
     if hist and "hist:keys=" not in readme:
         raise TargetError("this kernel has no hist triggers (CONFIG_HIST_TRIGGERS)")
+
+
+def _has(tree: Tree, readme: str, kind: Kind) -> bool:
+    sign = _KINDS[kind][2]
+    return sign in readme or tree.exists(sign)
+
+
+def lacking(tree: Tree) -> dict[Kind, str]:
+    """Return the kinds of events that the kernel was built without: what they are, the option."""
+    readme = tree.read("README")
+    found = {kind for kind in _KINDS if not _has(tree, readme, kind)}
+    # README names event probes also where there are none.
+    code = LiveSymbols()
+    if "traceprobe_parse_probe_arg" in code and "eprobe_dyn_event_create" not in code:
+        found.add("eprobe")
+    return {
+        kind: f"{what} ({option})" for kind, (what, option, _) in _KINDS.items() if kind in found
+    }
 
 
 @contextmanager
@@ -201,16 +222,19 @@ def users(tree: Tree, name: str, *, but: Container[str] = ()) -> Iterator[str]:
     ``but`` are events that will be gone by then.
     """
     for where in enabled_in(tree, name):
-        yield f"it is enabled in {f'instance {where}' if where else 'the top instance'}"
+        yield f"it is enabled in {shown_instance(where)}"
+    for other in attached(tree, name):
+        if other not in but:
+            yield f"{other} is attached to it"
+    for where in triggers_in(tree, name):
+        folder = Instance(tree, where).folder
+        yield f"it has triggers: {tree.where}/{folder}events/{name}/trigger"
+
+
+def attached(tree: Tree, name: str) -> Iterator[str]:
+    """Yield the event probes that are on the event ``group/event``."""
     dotted = name.replace("/", ".", 1)
     for line in listed(tree):
         words = line.split()
-        other = words[0].partition(":")[2]
-        if words[0].startswith("e") and words[1:2] == [dotted] and other not in but:
-            yield f"{other} is attached to it"
-    for where in ("", *instances(tree)):
-        folder = Instance(tree, where).folder
-        with suppress(FileNotFoundError):
-            text = tree.read(f"{folder}events/{name}/trigger")
-            if any(not line.startswith("#") for line in text.splitlines()):
-                yield f"it has triggers: {tree.where}/{folder}events/{name}/trigger"
+        if words[0].startswith("e") and words[1:2] == [dotted]:
+            yield words[0].partition(":")[2]

@@ -16,7 +16,7 @@ from pybpf.kernel.ftrace.errorlog import added, read_log
 from pybpf.kernel.tracefs import Tree
 from pybpf.tracefs.dynevents.log import LogEntry
 from pybpf.tracefs.dynevents.world import World
-from pybpf.tracefs.filters.explain import explain_filter, filter_warnings
+from pybpf.tracefs.filters.explain import KEPT, explain_filter, filter_warnings
 from pybpf.tracefs.filters.judge import NONE, FilterVerdict, judge_filter
 from pybpf.tracefs.triggers.explain import explain_trigger, trigger_error
 from pybpf.tracefs.triggers.judge import judge_trigger
@@ -82,7 +82,7 @@ class Instance:
         before = self.read(path).strip()
         others = [i for i in enabled_in(self.tree, event) if i != self.name]
         if others and _is_eprobe(self.tree, event):
-            where = ", ".join(f"instance {i}" if i else "the top instance" for i in others)
+            where = ", ".join(shown_instance(i) for i in others)
             hint = f"an eprobe records in one instance at a time; it is enabled in {where}"
             raise KernelError(errno.EBUSY, f"cannot enable {shown or event}", hints=(hint,))
         if before.startswith("1"):
@@ -125,14 +125,14 @@ class Instance:
         before = self.read(path)
         verdict = judge_filter(text, event, world)
         if not verdict.accepted:
-            raise explain_filter(text, verdict, event, world)
+            raise explain_filter(text, verdict, event, world, KEPT)
         number, entries = self.attempt(path, text)
         if not number and self.read(path) == verdict.file:
             return filter_warnings(text, verdict, event, world)
         self.write(path, _again(before))
         if number:
             refused = FilterVerdict(number, entries, before, None, ())
-            raise explain_filter(text, refused, event, world)
+            raise explain_filter(text, refused, event, world, KEPT)
         raise KernelError(errno.EIO, f"the filter of {event} is not what was set")
 
     @contextmanager
@@ -159,7 +159,7 @@ class Instance:
             self._untrigger(event, path, text, len(before))
 
     def _triggers(self, path: str) -> list[str]:
-        return [line for line in self.read(path).splitlines() if not line.startswith("#")]
+        return listed_triggers(self.read(path))
 
     def _untrigger(self, event: str, path: str, text: str, count: int) -> None:
         try:
@@ -203,6 +203,11 @@ class Instance:
         return len(self._triggers(path)) < count
 
 
+def listed_triggers(text: str) -> list[str]:
+    """Return the triggers that the text of a ``trigger`` file lists."""
+    return [line for line in text.split("\n") if line and not line.startswith("#")]
+
+
 def _again(before: str) -> str:
     """Return what to write to a ``filter`` file to have it read ``before``."""
     return "0" if before == NONE or "parse_error:" in before else before.strip()
@@ -234,6 +239,33 @@ def enabled_in(tree: Tree, event: str) -> list[str]:
             if tree.read(path).startswith("1"):
                 found.append(name)
     return found
+
+
+def filters_in(tree: Tree, event: str) -> dict[str, str]:
+    """Return the filters of an event by instance; the empty name is the top one."""
+    found = {}
+    for name in ("", *instances(tree)):
+        with suppress(FileNotFoundError):
+            text = tree.read(f"{Instance(tree, name).folder}events/{event}/filter")
+            if _again(text) != "0":
+                found[name] = text.strip()
+    return found
+
+
+def triggers_in(tree: Tree, event: str) -> dict[str, list[str]]:
+    """Return the triggers of an event by instance, as they are listed."""
+    found = {}
+    for name in ("", *instances(tree)):
+        with suppress(FileNotFoundError):
+            text = tree.read(f"{Instance(tree, name).folder}events/{event}/trigger")
+            if lines := listed_triggers(text):
+                found[name] = lines
+    return found
+
+
+def shown_instance(name: str) -> str:
+    """Return what messages call an instance."""
+    return f"instance {name}" if name else "the top instance"
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from pybpf.dataclass import dataclass, replace
 from pybpf.errors import Diagnostic, DynEventError, TargetError
 from pybpf.events.ftrace.reader import RecordFormats
 from pybpf.kernel.ftrace.dynevents import Judged, defined, judge_all, require
+from pybpf.kernel.ftrace.given import in_given_names
 from pybpf.kernel.ftrace.instance import Instance, instance
 from pybpf.kernel.ftrace.owner import new_owner
 from pybpf.kernel.ftrace.stream import CLOCK, Stream
@@ -90,7 +91,7 @@ def check_plan(steps: Sequence[Step], world: World, condition: str | None = None
     for step in steps:
         match step:
             case SetTrigger(event, text):
-                _exists(event, world)
+                require_event(event, world)
                 verdict = judge_trigger(text, event, world)
                 if not verdict.accepted:
                     raise explain_trigger(text, verdict, event, world)
@@ -98,7 +99,7 @@ def check_plan(steps: Sequence[Step], world: World, condition: str | None = None
                 triggers.append(step)
                 world = verdict.after
             case Record(event, _):
-                _exists(event, world)
+                require_event(event, world)
             case Define():
                 pass
     parents = [one.event.parent for one in judged]
@@ -108,7 +109,7 @@ def check_plan(steps: Sequence[Step], world: World, condition: str | None = None
         if wanted is not None:
             answer = judge_filter(wanted, event, world)
             if not answer.accepted:
-                raise explain_filter(wanted, answer, event, world)
+                raise explain_filter(wanted, answer, event, world, "")
             found += filter_warnings(wanted, answer, event, world)
     if not events and not triggers:
         raise TargetError(
@@ -131,7 +132,7 @@ def _alone(text: str, world: World) -> list[Judged]:
         return []
 
 
-def _exists(event: str, world: World) -> None:
+def require_event(event: str, world: World) -> None:
     """Raise TargetError for an event that is not there."""
     try:
         event_format(event, world)
@@ -175,13 +176,14 @@ def trace(
         made.write("trace_clock", CLOCK)
         if buffer_kb is not None:
             made.write("buffer_size_kb", str(buffer_kb), truncate=True)
-        formats = _define(own, found, world, stack)
-        _set(own, made, stack)
+        with in_given_names(own.names):
+            formats = _define(own, found, world, stack)
+            _set(own, made, stack)
         _only(made, tuple(pids), tuple(without))
         for event in checked.recorded:
             if event not in own.names:
                 formats[event] = _format(found, event)
-        known = RecordFormats((), symbols=Symbols())
+        known = RecordFormats((), symbols=Symbols(), constants=Constants())
         parents = {event.name: event.parent for event in checked.world.existing}
         for name, format_ in formats.items():
             parent = parents.get(name)
@@ -214,7 +216,8 @@ class _Own:
         }
         events = [(one.event.name, one.event.value) for one in checked.definitions]
         texts = [str(rename(value, self.names[name], self.names)) for name, value in events]
-        self.judged = judge_all(texts, world)
+        with in_given_names(self.names):
+            self.judged = judge_all(texts, world)
         self.world = self.judged[-1].after if self.judged else world
 
     def trigger(self, step: SetTrigger) -> str:
@@ -268,6 +271,18 @@ class Symbols:
         """Return ``name+0x2``, or None."""
         found = self._symbols.resolve(address)
         return None if found is None else f"{found[0]}+{found[1]:#x}"
+
+
+class Constants:
+    """The values of names of enums, by the kernel's types, read when first asked for."""
+
+    def __init__(self) -> None:
+        self._target = LiveTarget()
+
+    def __call__(self, name: str) -> int | None:
+        """Return a value, None for what is not known."""
+        types = self._target.types
+        return None if types is None else types.enumerator(name)
 
 
 def query_lines(

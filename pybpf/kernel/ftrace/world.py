@@ -19,12 +19,15 @@ from pybpf.kernel.tracefs import Tree
 from pybpf.tracefs.dynevent import Kprobe, Synthetic
 from pybpf.tracefs.dynevents.existing import Existing
 from pybpf.tracefs.dynevents.judge import judge
-from pybpf.tracefs.dynevents.rules import KNOWN, rules_for
+from pybpf.tracefs.dynevents.rules import KNOWN, Rules, rules_for
+from pybpf.tracefs.dynevents.symbols import is_repeated
 from pybpf.tracefs.dynevents.world import FileKind, Kind, World
 from pybpf.tracefs.format import EventFormat, parse_format
 
 _BTF = "/sys/kernel/btf/vmlinux"
 _NAME = re.compile(r"[\w-]+/\w[\w.-]*", re.ASCII)
+_NO_MODULES = frozenset({"bpf", "__builtin__ftrace", "__builtin__kprobes"})
+"""What kallsyms shows like modules: programs and what they are called through."""
 _KINDS: Mapping[str, Kind] = {
     "e": "eprobe", "p": "kprobe", "r": "kprobe", "f": "fprobe", "t": "fprobe", "s": "synthetic"
 }  # fmt: skip
@@ -49,6 +52,7 @@ def live_world(tree: Tree, texts: Sequence[str] = ()) -> World:
         LiveFormats(tree, names),
         functions=_Code(symbols),
         symbols=symbols,
+        repeated=Repeated(symbols, rules),
         types=_types() if rules.btf_args and any(map(_wants_types, texts)) else None,
         cpus=os.cpu_count() or 1,
         files=file_kind,
@@ -60,7 +64,8 @@ def live_world(tree: Tree, texts: Sequence[str] = ()) -> World:
 def listed(tree: Tree) -> list[str]:
     """Return the lines of ``dynamic_events``; none where the kernel has no such file."""
     try:
-        return tree.read("dynamic_events").splitlines()
+        # Strings in definitions may have in them what Python takes for the end of a line.
+        return [line for line in tree.read("dynamic_events").split("\n") if line]
     except FileNotFoundError:
         return []
 
@@ -145,6 +150,12 @@ class LiveSymbols:
     def __contains__(self, name: object) -> bool:
         return any(True for _ in self.types(name))
 
+    def counts(self, name: str) -> tuple[int, int]:
+        """Return how many symbols of a name the kernel has, and its modules."""
+        found = re.findall(rf" {re.escape(name)}(?:$|\t\[(\w+)\])", self._text, re.MULTILINE)
+        modules = [module for module in found if module and module not in _NO_MODULES]
+        return found.count(""), len(modules)
+
     def types(self, name: object) -> Iterator[str]:
         """Yield the type letter of each symbol of a name: T and t are code, and so on."""
         if not isinstance(name, str):
@@ -155,6 +166,17 @@ class LiveSymbols:
         while (place := text.find(wanted, place + 1)) >= 0:
             if colon or text[place + len(wanted) : place + len(wanted) + 1] in {"\n", "\t", ""}:
                 yield text[place - 1]
+
+
+class Repeated:
+    """The names that several symbols have, of those that a kprobe may be put on by name."""
+
+    def __init__(self, symbols: LiveSymbols, rules: Rules) -> None:
+        self._symbols = symbols
+        self._rules = rules
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and is_repeated(*self._symbols.counts(name), self._rules)
 
 
 class _Code:

@@ -50,6 +50,7 @@ from pybpf.tracefs.fetch import (
     Text,
     Variable,
 )
+from pybpf.tracefs.filters.value import Filter
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,12 +166,12 @@ def eprobe(
     group: str | None = None,
     event: str | None = None,
     args: Args = (),
-    filter_: str | None = None,
+    filter_: str | Filter | None = None,
     kernel: Kernel = NEWEST,
 ) -> Eprobe:
     """Return an event on the event ``target``, ``group.event``."""
-    target_group, _, target_event = target.replace("/", ".", 1).partition(".")
-    value = Eprobe(target_group, target_event, _args(args), group, event, filter_)
+    condition = None if filter_ is None else str(filter_)
+    value = Eprobe(target.replace("/", ".", 1), _args(args), group, event, condition)
     return _checked(value, kernel)
 
 

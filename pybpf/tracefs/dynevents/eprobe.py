@@ -63,8 +63,7 @@ def make_eprobe(argv: Sequence[str], state: State) -> None:
     if state.taken(name_of(group, event)):
         raise exists(state)
     value = Eprobe(
-        restore(target.group),
-        restore(target.event),
+        restore(f"{target.group}.{target.event}"),
         tuple(arg.value for arg in args),
         name.group and restore(name.group),
         name.event and restore(name.event),

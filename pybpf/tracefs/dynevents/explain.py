@@ -8,8 +8,10 @@ from collections.abc import Sequence
 
 from pybpf.errors import Diagnostic, DynEventError
 from pybpf.source import Source, Span
+from pybpf.tracefs.dynevent import Eprobe
 from pybpf.tracefs.dynevents.ctext import as_bytes, restore, skip_spaces, word_places
-from pybpf.tracefs.dynevents.hints import hints_for
+from pybpf.tracefs.dynevents.existing import Existing
+from pybpf.tracefs.dynevents.hints import hints_for, lacking_hints
 from pybpf.tracefs.dynevents.judge import Verdict
 from pybpf.tracefs.dynevents.log import LogEntry
 from pybpf.tracefs.dynevents.world import World
@@ -41,6 +43,19 @@ def explain(
         hints = _silent(number, line, world)
         diagnostics = [Diagnostic(message, _span(source, raw, start), hints)]
     return DynEventError(diagnostics, verdict.errno)
+
+
+def the_eprobe(text: str, verdict: Verdict, world: World) -> Existing:
+    """Return the one event probe that a text defines. Raises DynEventError for any other text."""
+    if not verdict.accepted:
+        raise explain(text, verdict, world)
+    if len(verdict.made) == 1 and isinstance(verdict.made[0].value, Eprobe):
+        return verdict.made[0]
+    span = Span(Source("<definition>", text), 0, len(text.partition("\n")[0]))
+    reason = "this is no eprobe: it begins with e, as in 'e:GROUP/EVENT SYSTEM.NAME …'"
+    if len(verdict.made) > 1:
+        reason = f"these are {len(verdict.made)} definitions, where there is to be one"
+    raise DynEventError(Diagnostic(reason, span), errno.EINVAL)
 
 
 def _span(source: Source, raw: str, place: int) -> Span:
@@ -83,6 +98,8 @@ def _silent(number: int, line: str, world: World) -> tuple[str, ...]:
         return ("-:GROUP/EVENT removes an event",)
     if len(line) > 4094:
         return ("a line has at most 4094 bytes",)
+    if lacking := lacking_hints(line, world):
+        return lacking
     if line[:1] in {"f", "t"} and not world.rules.function_probes:
         return (f"kernel {world.rules.release} has no fprobes and no tracepoint probes",)
     return ("a definition is a letter of e p r f t s, a name and what to attach to",)

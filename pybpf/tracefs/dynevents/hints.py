@@ -10,7 +10,7 @@ from pybpf.tracefs.dynevents.ctext import restore, words
 from pybpf.tracefs.dynevents.log import LogEntry
 from pybpf.tracefs.dynevents.messages import Message
 from pybpf.tracefs.dynevents.rules import MAX_ARRAY, MAX_NAME
-from pybpf.tracefs.dynevents.world import World
+from pybpf.tracefs.dynevents.world import Kind, World
 from pybpf.tracefs.filters.explain import filter_hints
 from pybpf.tracefs.filters.fields import kernel_fields
 from pybpf.tracefs.filters.rules import tracing_rules
@@ -18,6 +18,10 @@ from pybpf.tracefs.format import EventFormat, parse_format
 
 _NAMES = "a name has letters, digits and _, and does not begin with a digit"
 _FIXED: Mapping[Message, str] = {
+    Message.NON_UNIQ_SYMBOL: "several symbols have that name: write the address of one of them,"
+    " as /proc/kallsyms has it",
+    Message.FAIL_REG_PROBE: "probes are put on functions that ftrace can trace: not on data, nor on"
+    " code that tracing itself needs",
     Message.BAD_EVENT_NAME: _NAMES,
     Message.BAD_ARG_NAME: _NAMES,
     Message.BAD_GROUP_NAME: "a group has letters, digits, _ and -, and does not begin with a digit",
@@ -52,6 +56,10 @@ _FIXED: Mapping[Message, str] = {
     Message.INVALID_DYN_CMD: "the group of synthetic events is 'synthetic'",
     Message.INVALID_ARRAY_SPEC: "a string is char NAME[N] with N up to 256, or char NAME[]",
 }
+_LETTERS: Mapping[str, tuple[Kind, ...]] = {
+    "e": ("eprobe",), "s": ("synthetic",), "f": ("fprobe",), "t": ("fprobe",),
+    "p": ("kprobe", "uprobe"), "r": ("kprobe", "uprobe"),
+}  # fmt: skip
 _FIELD = frozenset({Message.BAD_VAR, Message.BAD_ATTACH_ARG, Message.NO_EVENT_FIELD})
 
 
@@ -69,6 +77,8 @@ def hints_for(entry: LogEntry, line: str, world: World) -> tuple[str, ...]:
             return (f"at most {world.rules.nesting} dereferences and casts can be nested",)
         case Message.BAD_TYPE:
             return _type(entry)
+        case Message.NO_MATCHING_TYPE:
+            return lacking_hints(line, world)
         case Message.BAD_ATTACH_EVENT:
             return _event(line, world)
         case Message.NOSUP_BTFARG if eprobe:
@@ -92,6 +102,12 @@ def _word_at(entry: LogEntry) -> str:
     return name
 
 
+def lacking_hints(line: str, world: World) -> tuple[str, ...]:
+    """Return what the kernel was built without, of what a line may define."""
+    kinds = _LETTERS.get(line[:1], ())
+    return tuple(f"this kernel has no {world.lacking[k]}" for k in kinds if k in world.lacking)
+
+
 def _did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> tuple[str, ...]:
     found = suggest(name, known)
     return (f"did you mean {' or '.join(prefix + one for one in found)}?",) if found else ()
@@ -107,7 +123,10 @@ def _event(line: str, world: World) -> tuple[str, ...]:
     target = restore(words(line)[1]).replace(".", "/", 1)
     for event in world.existing:
         if event.name == target:
-            return (f"an eprobe cannot be attached to a {event.kind} event",)
+            kind = "another eprobe" if event.kind == "eprobe" else f"a {event.kind} event"
+            return (f"an eprobe cannot be attached to {kind}",)
+    if target.startswith("ftrace/"):
+        return ("the events of ftrace are written by tracers: no eprobe can be attached to them",)
     return _did_you_mean(target, world.formats or ())
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Literal
 
 from pybpf.dataclass import dataclass, replace
@@ -150,6 +151,15 @@ def _run_probe(line: str, state: State, kind: Kind) -> None:
             raise Refused(errno.EINVAL) from None
 
 
+_MAKERS: tuple[tuple[Kind, Callable[[str, list[str], State], None]], ...] = (
+    ("synthetic", lambda line, _, state: make_synthetic(line, state)),
+    ("eprobe", lambda _, argv, state: make_eprobe(argv, state)),
+    ("kprobe", lambda _, argv, state: make_kprobe(argv, state)),
+    ("fprobe", lambda _, argv, state: make_fprobe(argv, state)),
+    ("uprobe", lambda _, argv, state: make_uprobe(argv, state)),
+)
+
+
 def _run_any(line: str, state: State) -> None:
     argv = words(line)
     if line.startswith(("-", "!")):
@@ -157,18 +167,11 @@ def _run_any(line: str, state: State) -> None:
         return
     if not argv:
         return
-    try:
-        make_synthetic(line, state)
-    except NotMine:
-        pass
-    else:
-        return
-    for make in (make_eprobe, make_kprobe, make_fprobe, make_uprobe):
-        try:
-            make(argv, state)
-        except NotMine:
-            continue
-        return
+    for kind, make in _MAKERS:
+        if kind not in state.world.lacking:
+            with suppress(NotMine):
+                make(line, argv, state)
+                return
     if state.world.rules.logs_unknown_kind:
         state.log.plain("dynevent", Message.NO_MATCHING_TYPE, line, 0)
     raise Refused(errno.EINVAL)

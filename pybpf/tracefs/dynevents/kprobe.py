@@ -61,6 +61,8 @@ def make_kprobe(argv: Sequence[str], state: State) -> None:
         if returns:
             where |= Where.RETURN
         where |= _entry(symbol, offset, state, returns=returns)
+        if state.world.rules.repeated_late:
+            _check_unique(symbol, state)
     log.index = 0
     name, group = own_name(argv[0], log, "kprobes")
     letter = "r" if returns else "p"
@@ -123,7 +125,15 @@ def _symbol(text: str, state: State, *, returns: bool) -> tuple[str, int, bool]:
         raise state.log.refuse(Message.BAD_PROBE_ADDR, errno.EINVAL)
     if not _probed(symbol, state):
         raise state.log.refuse(Message.BAD_PROBE_ADDR, state.world.rules.symbol_errno)
+    if not state.world.rules.repeated_late:
+        _check_unique(symbol, state)
     return symbol, offset, returns
+
+
+def _check_unique(symbol: str, state: State) -> None:
+    """Refuse a symbol that is there several times: any of them might be meant."""
+    if symbol in state.world.repeated:
+        raise state.log.refuse(Message.NON_UNIQ_SYMBOL, state.world.rules.repeated_errno)
 
 
 def _probed(symbol: str, state: State) -> bool:
@@ -132,12 +142,14 @@ def _probed(symbol: str, state: State) -> bool:
     if colon:
         state.assume(f"the modules of the kernel are not known: {module} is taken to be absent")
         return bool(module and name)
-    return is_function(symbol, state)
+    world = state.world
+    data = world.symbols is not None and symbol in world.symbols
+    return data or symbol in world.repeated or is_function(symbol, state)
 
 
 def _entry(symbol: str, offset: int, state: State, *, returns: bool) -> Where:
     """Return whether arguments can be fetched; refuse a return probe within a function."""
-    entry = offset in {0, state.world.rules.entry}
+    entry = offset == 0 or (offset == state.world.rules.entry and is_function(symbol, state))
     there = ":" not in symbol and _probed(symbol, state)
     if returns:
         if there and not entry:
@@ -159,7 +171,8 @@ def _check_place(
         missing = refusal.errno == errno.ENOENT
         log.add(Message.BAD_PROBE_ADDR if missing else Message.FAIL_REG_PROBE)
         raise
-    if address == _TEXT_START:
+    data = address is None and ":" not in symbol and not is_function(symbol, state)
+    if data or address == _TEXT_START:
         raise log.refuse(Message.FAIL_REG_PROBE, errno.EINVAL)
     # A function begins with the 5 bytes of a call of ftrace, on some kernels after endbr64.
     entry = state.world.rules.entry

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from pybpf.errors import Diagnostic, Severity
 from pybpf.source import Source, Span
-from pybpf.tracefs.dynevent import Eprobe, Fprobe, Tprobe
+from pybpf.tracefs.dynevent import Eprobe, Fprobe, Synthetic, Tprobe
 from pybpf.tracefs.dynevents.argument import Argument
 from pybpf.tracefs.dynevents.context import Op
 from pybpf.tracefs.dynevents.ctext import as_bytes, restore, words
@@ -23,10 +23,8 @@ from pybpf.tracefs.fetch import Builtin, Deref, Field, Text
 from pybpf.tracefs.format import EventField, EventFormat, parse_format
 from pybpf.types import Array, DataLoc, Int, Ptr
 
-PERF = "perf_event_open takes the ID of an eprobe, and never counts one of its hits"
-"""What to tell who wants to read an eprobe through perf."""
-
 _FILES = frozenset({"enable", "filter", "header_page", "header_event"})
+_POINTER = 8
 _SCALARS = frozenset({1, 2, 4, 8})
 
 
@@ -55,7 +53,7 @@ _Warning = tuple[str, str, str]
 
 
 def _event(event: Existing, text: str, verdict: Verdict, world: World) -> Iterator[_Warning]:
-    yield from _names(event, world)
+    yield from bad_names(event, world)
     yield from _excess(event, text)
     match event.value:
         case Eprobe(filter=condition):
@@ -67,6 +65,10 @@ def _event(event: Existing, text: str, verdict: Verdict, world: World) -> Iterat
                 yield from _argument(arg, fields, world)
         case Fprobe(returns=True) if "%return" not in text:
             yield "$retval", "$retval turns the probe into one of returns", "write SYMBOL%return"
+        case Synthetic(fields=members):
+            names = [member.name for member in members]
+            if twice := next((name for name in names if names.count(name) > 1), None):
+                yield twice, f"two fields are called {twice}", "give each a name of its own"
         case Tprobe(tracepoint=tracepoint) if _is_absent(tracepoint, world):
             message = f"no tracepoint is called {tracepoint}: the event waits for one"
             yield tracepoint, message, "t takes the tracepoint's own name, such as sched_switch"
@@ -78,7 +80,8 @@ def _event(event: Existing, text: str, verdict: Verdict, world: World) -> Iterat
         yield texts[0], message, "only strings show a fault: (fault)"
 
 
-def _names(event: Existing, world: World) -> Iterator[_Warning]:
+def bad_names(event: Existing, world: World) -> Iterator[_Warning]:
+    """Yield which of an event's names a kernel takes, and should not have been given."""
     for name in (event.group, event.event):
         if not name.isascii():
             yield name, "a name beyond ASCII is taken byte by byte, and may be cut", "use a to z"
@@ -87,8 +90,6 @@ def _names(event: Existing, world: World) -> Iterator[_Warning]:
             if not world.rules.mount_names:
                 message += ": this kernel makes no folder of that name, so it cannot be enabled"
             yield name, message, "take another name"
-    if event.head != "e" or event.kind != "eprobe":
-        return
 
 
 def _excess(event: Existing, text: str) -> Iterator[_Warning]:
@@ -131,6 +132,9 @@ def _argument(arg: Argument, event: EventFormat | None, world: World) -> Iterato
     body = arg.text.partition(":")[0]
     if body.startswith(("+", "-")) and not body.endswith(")"):
         yield body, "what follows the last ) is ignored", body[: body.rindex(")") + 1]
+    if arg.storage.name == "symstr":
+        message = "what is no address of a symbol has no end, and runs into the text after it"
+        yield arg.text, message, f"{body}:symbol"
     match fetch:
         case Builtin("comm") if not typed:
             yield arg.text, "without a type this is the address of the text", f"{body}:string"
@@ -138,6 +142,9 @@ def _argument(arg: Argument, event: EventFormat | None, world: World) -> Iterato
             yield arg.text, "the name is no memory of user space: always (fault)", f"{body}:string"
         case Text() if not typed:
             yield arg.text, "without a type this is the address of the text", f"{body}:string"
+        case Field("comm", bare=False) if typed and event is not None and event.field("comm"):
+            message = "this is the field comm of the event, not the name of the process"
+            yield arg.text, message, ""
         case Field(name=name) if event is not None and (field := event.field(name)):
             yield from _field(arg, body, field, world)
         case Deref(offset, Field(name=name)) if event is not None and (field := event.field(name)):
@@ -150,9 +157,11 @@ def _field(arg: Argument, body: str, field: EventField, world: World) -> Iterato
     if _is_text(field):
         if arg.value.type is None:
             yield arg.text, "without a type this is the address of the text", f"{body}:string"
+        elif not arg.storage.string and arg.storage.size < _POINTER:
+            yield arg.text, "this is the address of the text, cut short", f"{body}:string"
     elif _is_array(field) and not world.rules.array_address:
         message = "on this kernel an array field stands for its first 8 bytes, not its address"
-        yield arg.text, message, ""
+        yield arg.text, message, _instead_of(field)
     elif arg.storage.string and isinstance(field.type, Int) and field.size < 8:
         message = f"{field.name} is a number: text is read from that address, always (fault)"
         yield arg.text, message, body
@@ -166,10 +175,16 @@ def _from_field(arg: Argument, offset: int, field: EventField, world: World) -> 
     if field.size in _SCALARS or not world.rules.array_address:
         what = "its value" if field.size in _SCALARS else "its first 8 bytes"
         message = f"on this kernel ${field.name} is {what}, not an address: nothing can be read"
-        yield arg.text, message, "" if field.size in _SCALARS else "use the fields of syscalls/*"
+        yield arg.text, message, _instead_of(field)
     elif arg.storage.string:
         message = f"this reads a text at the address of {field.name}[{offset // 8}] itself: (fault)"
         yield arg.text, message, f"+0({arg.text.partition(':')[0]}):{arg.storage.name}"
+
+
+def _instead_of(array: EventField) -> str:
+    """Return where the elements of an array are, whose address cannot be had."""
+    calls = array.name == "args"
+    return "the events syscalls/sys_enter_* have each argument as a field" if calls else ""
 
 
 def _is_text(field: EventField) -> bool:

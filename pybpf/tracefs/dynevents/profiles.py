@@ -17,7 +17,7 @@ from pybpf.tracefs.dynevents.world import World
 from pybpf.tracefs.format import EventFormat
 
 _DATA = Path(__file__).parent / "data"
-_CODE, _OTHER = 0, 1
+_CODE, _OTHER, _SEVERAL = range(3)
 
 # What is left out of the data: names that the compiler, the tracer or the linker made.
 _LEFT_OUT = re.compile(
@@ -31,14 +31,19 @@ _LEFT_OUT = re.compile(
 )
 
 
+# Those of them that kprobes may be put on.
+_LEFT_OUT_CODE = re.compile(r"__traceiter|__probestub|.*\.(?:isra|part|constprop|llvm)")
+
+
 class Names:
     """Names of symbols; one of the kind that the data leave out counts as there."""
 
-    def __init__(self, names: frozenset[str]) -> None:
+    def __init__(self, names: frozenset[str], left_out: re.Pattern[str]) -> None:
         self._names = names
+        self._left_out = left_out
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names or (isinstance(name, str) and bool(_LEFT_OUT.match(name)))
+        return name in self._names or (isinstance(name, str) and bool(self._left_out.match(name)))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
@@ -56,8 +61,13 @@ def profile(release: str, formats: Mapping[str, EventFormat] | None = None) -> W
     world = World(rules_for(release), formats)
     if release not in KNOWN:
         return world
-    code, other = _symbols(release)
-    world = replace(world, functions=Names(code), symbols=Names(code | other))
+    code, other, several = _symbols(release)
+    world = replace(
+        world,
+        functions=Names(code, _LEFT_OUT_CODE),
+        symbols=Names(code | other, _LEFT_OUT),
+        repeated=several,
+    )
     return replace(world, types=_types(release)) if world.rules.btf_args else world
 
 
@@ -65,20 +75,21 @@ def _types(release: str) -> Btf:
     return Btf(_unpacked(f"btf-{release}.xz"), complete=False)
 
 
-def _symbols(release: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names of code and of data.
+def _symbols(release: str) -> tuple[frozenset[str], ...]:
+    """Return the names of functions to probe, those of all else, and those of several symbols.
 
-    Each line of the file is a name and, as one character each, in which of the kernels it is code
-    and in which it is something else: bits from 1 on, added to ``0``.
+    Each line of the file is a name and, as one character each, in which of the kernels a kprobe
+    may be put on it, in which it is something else and in which several symbols have it: bits from
+    1 on, added to ``0``. A kprobe may be put on what ftrace can trace.
     """
     bit = 1 << tuple(KNOWN).index(release)
-    found: tuple[set[str], set[str]] = (set(), set())
+    found: tuple[set[str], ...] = (set(), set(), set())
     for line in _unpacked("symbols.xz").decode("ascii").splitlines():
-        name, kernels = line[:-2], line[-2:]
-        for kind in (_CODE, _OTHER):
+        name, kernels = line[:-3], line[-3:]
+        for kind in (_CODE, _OTHER, _SEVERAL):
             if ord(kernels[kind]) - ord("0") & bit:
                 found[kind].add(name)
-    return frozenset(found[_CODE]), frozenset(found[_OTHER])
+    return tuple(map(frozenset, found))
 
 
 def _unpacked(name: str) -> bytes:

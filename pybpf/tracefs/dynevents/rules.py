@@ -60,6 +60,12 @@ class Rules:
     """Numbers of bit fields are taken modulo 2**64."""
     symbol_errno: int
     """What a kprobe of a symbol that is not there is answered with."""
+    repeated_errno: int
+    """What a kprobe of a symbol that is there several times is answered with."""
+    repeated_late: bool
+    """That it is, is found after it was refused to return from a place within it."""
+    modules_repeat: bool
+    """Symbols of modules are counted also where the kernel itself has one of that name."""
     fprobe_maxactive: bool
     user_symbols: bool
     """Uprobes take the types symbol and symstr."""
@@ -92,6 +98,9 @@ _6_1 = Rules(
     register_logged_twice=True,
     wraps=True,
     symbol_errno=errno.ENOENT,
+    repeated_errno=errno.EADDRNOTAVAIL,
+    repeated_late=True,
+    modules_repeat=True,
     fprobe_maxactive=False,
     user_symbols=True,
     synthetic_separator=", ",
@@ -116,6 +125,9 @@ _6_12 = Rules(
     register_logged_twice=True,
     wraps=True,
     symbol_errno=errno.EINVAL,
+    repeated_errno=errno.EINVAL,
+    repeated_late=False,
+    modules_repeat=True,
     fprobe_maxactive=True,
     user_symbols=False,
     synthetic_separator=", ",
@@ -140,6 +152,9 @@ _7_3 = Rules(
     register_logged_twice=False,
     wraps=False,
     symbol_errno=errno.EINVAL,
+    repeated_errno=errno.EINVAL,
+    repeated_late=False,
+    modules_repeat=False,
     fprobe_maxactive=False,
     user_symbols=False,
     synthetic_separator=" ",

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Container
+from collections import Counter
+from collections.abc import Container, Iterable
 
 from pybpf.tracefs.dynevents.argument import Argument
 from pybpf.tracefs.dynevents.ctext import NumberError, signed
 from pybpf.tracefs.dynevents.expression import split_symbol
 from pybpf.tracefs.dynevents.log import Refused
 from pybpf.tracefs.dynevents.probe import State
+from pybpf.tracefs.dynevents.rules import Rules
 
 _SYMBOL = re.compile(r"[A-Za-z_.$][\w.$]*", re.ASCII)
 
@@ -32,6 +34,23 @@ def _is_known(name: str, what: str, known: Container[str] | None, state: State) 
         state.assume(f"the {what} of the kernel are not known: {name} is taken to exist")
         return True
     return name in known
+
+
+def repeated_names(names: Iterable[str], rules: Rules) -> frozenset[str]:
+    """Return which of the names of symbols stand for several; ``NAME [MODULE]`` is a module's."""
+    kernel: Counter[str] = Counter()
+    modules: Counter[str] = Counter()
+    for name in names:
+        bare, blank, _ = name.partition(" ")
+        (modules if blank else kernel)[bare] += 1
+    known = kernel + modules
+    return frozenset(name for name in known if is_repeated(kernel[name], modules[name], rules))
+
+
+def is_repeated(kernel: int, modules: int, rules: Rules) -> bool:
+    """Say whether a name of so many symbols of the kernel and of modules is not unique."""
+    count = kernel + modules if rules.modules_repeat or not kernel else kernel
+    return count > 1
 
 
 def look_up_symbols(argument: Argument, state: State) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from pybpf.btf.reader import Btf
@@ -68,7 +69,9 @@ class World:
     ``formats`` are those of the events that the kernel brings, ``existing`` the dynamic events in
     the order they were made, ``triggers`` those of all events, each event's in their order.
     ``functions`` are the names that a kprobe may be put on, ``symbols`` those of data and code,
-    ``types`` its BTF, ``cpus`` counts the CPUs it may have. ``files`` tells what a path leads to.
+    ``repeated`` those that several symbols have, ``types`` its BTF, ``cpus`` counts the CPUs it may
+    have. ``files`` tells what a path leads to.
+    ``lacking`` says of kinds of events that it was built without what they are, and the option.
     ``last_id`` is the highest ID of the events of ``formats``, None if those are to be looked at.
     """
 
@@ -77,8 +80,10 @@ class World:
     existing: tuple[Existing, ...] = ()
     functions: Container[str] | None = None
     symbols: Container[str] | None = None
+    repeated: Container[str] = ()
     types: Btf | None = None
     cpus: int = 1
     files: Callable[[str], FileKind] | None = None
     triggers: tuple[Trigger, ...] = ()
     last_id: int | None = None
+    lacking: Mapping[Kind, str] = MappingProxyType({})

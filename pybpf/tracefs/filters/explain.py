@@ -18,9 +18,10 @@ from pybpf.tracefs.filters.judge import FilterVerdict, event_fields
 from pybpf.tracefs.filters.messages import FilterFault, FilterMessage
 from pybpf.tracefs.filters.parse import shown_place
 from pybpf.tracefs.filters.rules import MAX_STRING
-from pybpf.tracefs.filters.value import And, Comparison, Filter, Not, Or, Text
+from pybpf.tracefs.filters.value import Comparison, Filter, Text, parts_of
 
 DROPPED = "a refused filter drops the one before it: the event runs unfiltered until one is set"
+KEPT = "the filter that was set stays"
 
 _FIXED: Mapping[FilterMessage, str] = {
     FilterMessage.TOO_MANY_PREDS: "comparisons are joined by && and ||",
@@ -40,16 +41,19 @@ _FIXED: Mapping[FilterMessage, str] = {
 
 
 def explain_filter(
-    data: str | bytes, verdict: FilterVerdict, event: str, world: World, name: str = "<filter>"
+    data: str | bytes, verdict: FilterVerdict, event: str, world: World, outcome: str = DROPPED
 ) -> DynEventError:
-    """Return the error that tells why a filter of ``group/event`` is refused."""
-    source = Source(name, restore(as_bytes(data)))
+    """Return the error that tells why a filter of ``group/event`` is refused.
+
+    ``outcome`` says what has become of the filter that was set, if it is of interest.
+    """
+    source = Source("<filter>", restore(as_bytes(data)))
     if not verdict.errors:
         reason = f"{os.strerror(verdict.errno)} ({errno.errorcode[verdict.errno]})"
         kept = ("a filter has fewer than 4096 bytes; the one that was set stays",)
         return DynEventError(Diagnostic(reason, Span(source, 0, 0), kept), verdict.errno)
     entry = verdict.errors[0]
-    hints = (*filter_hints(entry, _fields(event, world), world), DROPPED)
+    hints = filter_hints(entry, _fields(event, world), world) + ((outcome,) if outcome else ())
     return DynEventError(Diagnostic(entry.message, _span(source, entry), hints), verdict.errno)
 
 
@@ -169,15 +173,13 @@ def _warnings(verdict: FilterVerdict, event: str, world: World) -> Iterator[_War
 
 
 def each_comparison(value: Filter) -> Iterator[Comparison]:
-    """Yield the comparisons that a filter is made of."""
-    match value:
-        case Comparison():
-            yield value
-        case Not(inner):
-            yield from each_comparison(inner)
-        case And(parts) | Or(parts):
-            for part in parts:
-                yield from each_comparison(part)
+    """Yield the comparisons that a filter is made of, in order."""
+    todo = [value]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, Comparison):
+            yield one
+        todo += reversed(parts_of(one))
 
 
 def _comparison(value: Comparison, field: KernelField, event: str) -> Iterator[_Warning]:

@@ -6,7 +6,7 @@ filter: and {'||' and}   and: not {'&&' not}   not: '!' not | '(' filter ')' | C
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from pybpf.errors import Diagnostic, DynEventError
 from pybpf.source import Source, Span
@@ -69,50 +69,42 @@ def shown_place(fault: FilterFault) -> int:
 
 def combine(tokens: Sequence[Token]) -> Filter:
     """Return the filter that tokens make."""
-    return _or(_Tokens(tokens))
+    outer: list[_Open] = []
+    now = _Open()
+    for token in tokens:
+        match token:
+            case "(":
+                outer.append(now)
+                now = _Open()
+            case ")":
+                found, now = now.close(), outer.pop()
+                now.add(found)
+            case "!":
+                now.inverted += 1
+            case "||":
+                now.alternatives.append([])
+            case Comparison():
+                now.add(token)
+            case _:  # && is between what add() takes
+                pass
+    return now.close()
 
 
-class _Tokens:
-    def __init__(self, tokens: Sequence[Token]) -> None:
-        self._rest: Iterator[Token | None] = iter([*tokens, None])
-        self.next = next(self._rest)
+class _Open:
+    """What is between brackets up to now: ``alternatives`` of what all must be, then ``!``."""
 
-    def take(self, token: str) -> bool:
-        if self.next != token:
-            return False
-        self.next = next(self._rest)
-        return True
+    __slots__ = ("alternatives", "inverted")
 
-    def comparison(self) -> Comparison:
-        found = self.next
-        assert isinstance(found, Comparison)
-        self.next = next(self._rest)
-        return found
+    def __init__(self) -> None:
+        self.alternatives: list[list[Filter]] = [[]]
+        self.inverted = 0
 
+    def add(self, value: Filter) -> None:
+        for _ in range(self.inverted):
+            value = Not(value)
+        self.inverted = 0
+        self.alternatives[-1].append(value)
 
-def _or(tokens: _Tokens) -> Filter:
-    parts = [_and(tokens)]
-    while tokens.take("||"):
-        parts.append(_and(tokens))
-    return parts[0] if len(parts) == 1 else Or(tuple(parts))
-
-
-def _and(tokens: _Tokens) -> Filter:
-    parts = [_not(tokens)]
-    while tokens.take("&&"):
-        parts.append(_not(tokens))
-    return parts[0] if len(parts) == 1 else And(tuple(parts))
-
-
-def _not(tokens: _Tokens) -> Filter:
-    depth = 0
-    while tokens.take("!"):
-        depth += 1
-    if tokens.take("("):
-        found = _or(tokens)
-        tokens.take(")")
-    else:
-        found = tokens.comparison()
-    for _ in range(depth):
-        found = Not(found)
-    return found
+    def close(self) -> Filter:
+        each = [parts[0] if len(parts) == 1 else And(tuple(parts)) for parts in self.alternatives]
+        return each[0] if len(each) == 1 else Or(tuple(each))

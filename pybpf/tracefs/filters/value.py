@@ -8,9 +8,12 @@ filters in Python; ``where`` begins a comparison:
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Literal, TypeVar
 
 from pybpf.dataclass import dataclass
+
+_T = TypeVar("_T")
 
 Operator = Literal["==", "!=", "<", "<=", ">", ">=", "&", "~"]
 Modifier = Literal["", "ustring", "function"]
@@ -54,9 +57,12 @@ Operand = int | Text | Cpus | Function
 
 
 class _Combined:
-    """The operators that combine filters."""
+    """The operators that combine filters, and what all filters share."""
 
     __slots__ = ()
+
+    def __str__(self) -> str:
+        return fold(_whole(self), _shown)
 
     def __and__(self, other: Filter) -> And:
         return And((*(self.parts if isinstance(self, And) else (_whole(self),)), other))
@@ -77,20 +83,12 @@ class Comparison(_Combined):
     operand: Operand
     modifier: Modifier = ""
 
-    def __str__(self) -> str:
-        name = f"{self.field}.{self.modifier}" if self.modifier else self.field
-        return f"{name} {self.operator} {self.operand}"
-
 
 @dataclass(frozen=True, slots=True)
 class Not(_Combined):
     """What is true where ``inner`` is not."""
 
     inner: Filter
-
-    def __str__(self) -> str:
-        # "!a == 1" is the same, but reads as if only the field were meant.
-        return f"!{self.inner}" if isinstance(self.inner, Not) else f"!{_bracketed(self.inner)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +97,12 @@ class And(_Combined):
 
     parts: tuple[Filter, ...]
 
-    def __str__(self) -> str:
-        return " && ".join(_bracketed(p) if isinstance(p, And | Or) else str(p) for p in self.parts)
-
 
 @dataclass(frozen=True, slots=True)
 class Or(_Combined):
     """What is true where one of ``parts``, at least two, is."""
 
     parts: tuple[Filter, ...]
-
-    def __str__(self) -> str:
-        return " || ".join(_bracketed(p) if isinstance(p, Or) else str(p) for p in self.parts)
 
 
 Filter = Comparison | Not | And | Or
@@ -121,16 +113,67 @@ def _whole(value: object) -> Filter:
     return value
 
 
-def _bracketed(value: Filter) -> str:
-    """Return a filter in brackets; the name of a function would swallow the closing one."""
+def parts_of(value: Filter) -> tuple[Filter, ...]:
+    """Return the filters that one is made of; none for a comparison."""
+    match value:
+        case Comparison():
+            return ()
+        case Not(inner):
+            return (inner,)
+        case And(parts) | Or(parts):
+            return parts
+
+
+def fold(value: Filter, make: Callable[[Filter, list[_T]], _T]) -> _T:
+    """Return what ``make`` makes of a filter, given what it made of each of the filter's parts.
+
+    The kernel takes brackets and ``!`` to any depth that 4 kB of text has room for, which is deeper
+    than Python calls functions.
+    """
+    todo, order = [value], []
+    while todo:
+        one = todo.pop()
+        order.append(one)
+        todo += parts_of(one)
+    made: list[_T] = []
+    for one in reversed(order):  # parts before the whole, the first of them first
+        start = len(made) - len(parts_of(one))
+        made[start:] = [make(one, made[start:])]
+    return made[0]
+
+
+def _shown(value: Filter, parts: list[str]) -> str:
+    match value:
+        case Comparison(field, operator, operand, modifier):
+            name = f"{field}.{modifier}" if modifier else field
+            return f"{name} {operator} {operand}"
+        case Not(inner):
+            # "!a == 1" is the same, but reads as if only the field were meant.
+            return f"!{parts[0]}" if isinstance(inner, Not) else f"!{_bracketed(inner, parts[0])}"
+        case And():
+            return " && ".join(map(_within_and, value.parts, parts))
+        case Or():
+            return " || ".join(map(_within_or, value.parts, parts))
+
+
+def _within_and(value: Filter, text: str) -> str:
+    return _bracketed(value, text) if isinstance(value, And | Or) else text
+
+
+def _within_or(value: Filter, text: str) -> str:
+    return _bracketed(value, text) if isinstance(value, Or) else text
+
+
+def _bracketed(value: Filter, text: str) -> str:
+    """Return the text of a filter in brackets; the name of a function would swallow the last."""
     last: Filter = value
     while isinstance(last, And | Or):
         nested = And | Or if isinstance(last, And) else Or
         last = last.parts[-1]
         if isinstance(last, nested):
-            return f"({value})"
+            return f"({text})"
     swallows = isinstance(last, Comparison) and isinstance(last.operand, Function)
-    return f"({value} )" if swallows else f"({value})"
+    return f"({text} )" if swallows else f"({text})"
 
 
 @dataclass(frozen=True, slots=True)

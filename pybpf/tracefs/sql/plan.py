@@ -13,7 +13,6 @@ selected are its keys, and ``SUM(field)`` values.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from typing import Literal
 
@@ -25,6 +24,7 @@ from pybpf.tracefs.dynevents.explain import explain
 from pybpf.tracefs.dynevents.judge import judge
 from pybpf.tracefs.dynevents.world import World
 from pybpf.tracefs.fetch import Deref, FetchArg, FetchType, Field
+from pybpf.tracefs.plan import shell_command
 from pybpf.tracefs.sql.parse import fault, parse_query
 from pybpf.tracefs.sql.select import Choice, Sides
 from pybpf.tracefs.sql.syntax import Cast, Name, Query
@@ -111,16 +111,11 @@ class Plan:
 
     def commands(self, root: str = "/sys/kernel/tracing") -> tuple[str, ...]:
         """Return the commands for a shell that set the plan up."""
-        return tuple(_command(root, *step) for step in self.steps())
+        return tuple(shell_command(text, file, root) for file, text in self.steps())
 
     def teardown(self, root: str = "/sys/kernel/tracing") -> tuple[str, ...]:
         """Return the commands for a shell that take away what ``commands`` made."""
-        return tuple(_command(root, *step) for step in self.undoing())
-
-
-def _command(root: str, file: str, text: str) -> str:
-    # Truncating any of these files would remove what others set: always append.
-    return f"echo {shlex.quote(text)} >> {shlex.quote(f'{root}/{file}')}"
+        return tuple(shell_command(text, file, root) for file, text in self.undoing())
 
 
 def plan_query(
@@ -258,7 +253,7 @@ class _Joined:
 
     def _eprobe(self, chosen: list[Choice]) -> Eprobe:
         args = tuple(FetchArg(_fetch(c), c.label, FetchType(_type(c))) for c in chosen)
-        return Eprobe("synthetic", self.name, args, GROUP, self.name)
+        return Eprobe(f"synthetic.{self.name}", args, GROUP, self.name)
 
 
 def _fetch(choice: Choice) -> Field | Deref:

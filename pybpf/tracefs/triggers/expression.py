@@ -312,14 +312,13 @@ def root(text: str) -> int | None:
 
 def remains(text: str) -> str:
     """Return what the kernel finds of an expression once it has cut it up."""
-    place = root(text)
-    if place is None:
-        if is_digit(text[:1]) or text.count(".") < 2:
-            return text
-        return text.partition(".")[0]
-    if place == 0 and text[0] == "-":
-        return text[: text.rfind(")")] if ")" in text else text
-    return remains(text[:place])
+    while (place := root(text)) is not None:
+        if place == 0 and text[0] == "-":
+            return text[: text.rfind(")")] if ")" in text else text
+        text = text[:place]
+    if is_digit(text[:1]) or text.count(".") < 2:
+        return text
+    return text.partition(".")[0]
 
 
 def _compute(operator: str, first: int, second: int) -> int:

@@ -131,10 +131,12 @@ class Histogram:
 
 _HEAD = "# event histogram"
 _INFO = "# trigger info: "
-_TOTALS = re.compile(r"\nTotals:\n    Hits: (\d+)\n    Entries: (\d+)\n    Dropped: (\d+)\n?")
+_TOTALS = re.compile(
+    r"\nTotals:\n    Hits: (\d{1,20})\n    Entries: (\d{1,20})\n    Dropped: (\d{1,20})\n?"
+)
 _SNAPSHOT = re.compile(
     r"\nSnapshot taken \(see tracing/snapshot\)\.  Details:\n"
-    r"\ttriggering value \{ (.*?) \}: +(\d+)\ttriggered by event with key: ",
+    r"\ttriggering value \{ (.*?) \}: +(\d{1,20})\ttriggered by event with key: ",
 )
 _NAMES = re.compile(r"hist:(?:name=[^:]*:)?keys=([^:]*):vals=([^:]*)")
 
@@ -143,12 +145,12 @@ _SHAPES = {
     "hex": r"[0-9a-f]+",
     "sym": r"\[[0-9a-f]+\] \S+(?: \[\S+\])? *",
     "sym-offset": r"\[[0-9a-f]+\] \S+(?: \[\S+\])? *",
-    "execname": r".*?\[ *\d+\]",
-    "syscall": r"\S+ *\[ *\d+\]",
-    "log2": r"~ 2\^\d+ *",
-    "buckets": r"~ \d+-\d+",
+    "execname": r".*?\[ *\d{1,20}\]",
+    "syscall": r"\S+ *\[ *\d{1,20}\]",
+    "log2": r"~ 2\^\d{1,20} *",
+    "buckets": r"~ \d{1,20}-\d{1,20}",
 }
-_PLAIN = r"(?: *\d+|.{50,}?)"
+_PLAIN = r"(?: *\d{1,20}|.{50,}?)"
 _FRAMES = r"(?: {9}\S[^\n]*\n)*"
 
 
@@ -237,7 +239,7 @@ def _value_pattern(name: str, modifier: str) -> re.Pattern[str]:
         case "graph":
             return re.compile(rf"{label}: +(#* *|\[ERROR\] *)(?=  |\n)")
         case _:
-            return re.compile(rf"{label}: +(\d+)")
+            return re.compile(rf"{label}: +(\d{{1,20}})")
 
 
 def _is_computed(text: str) -> bool:
@@ -296,8 +298,8 @@ def _key(modifier: str, shown: str) -> Value:
             return int(text) if is_number else text
 
 
-_TRACK = re.compile(r"\n\t(max|changed): +(\d+)")
-_SAVED_NUMBER = re.compile(r"  (\S+): +(\d+)(?=  |\n)")
+_TRACK = re.compile(r"\n\t(max|changed): +(\d{1,20})")
+_SAVED_NUMBER = re.compile(r"  (\S+): +(\d{1,20})(?=  |\n)")
 _SAVED_STRING = re.compile(r"  (\S+): (.{32,}?)(?=  \S+: |\n)")
 _LINE_END = re.compile(r"\n")
 

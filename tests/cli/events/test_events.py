@@ -58,6 +58,19 @@ def test_the_checks_of_the_documentation(pybpf):
         assert said.out + said.err == output
 
 
+PURE = [
+    code
+    for code in re.findall(r"^```python\n(.*?)^```$", DOCS, re.MULTILINE | re.DOTALL)
+    if "pybpf.kernel" not in code and "pybpf.eprobes" not in code
+]
+
+
+@pytest.mark.parametrize("code", PURE)
+def test_the_python_of_the_documentation_that_needs_no_kernel(code, capsys):
+    exec(compile(code, "docs/events.md", "exec"), {})
+    assert not capsys.readouterr().err
+
+
 def test_no_command(pybpf):
     said = pybpf("events")
     assert said.status == 1
@@ -124,6 +137,26 @@ def test_a_path_is_what_it_is_here(pybpf, path, status):
     assert pybpf("events", "check", f"p:u/x {path}:0x1000").status == status
 
 
+@pytest.mark.parametrize(
+    ("kernel", "taken"),
+    [("5.4", "5.4 was observed: it is taken for 6.1"), ("6.18.1", "6.18 was observed: it is taken"),
+     ("6.12.117+deb13", None)],
+)  # fmt: skip
+def test_a_kernel_that_was_not_observed_is_another(pybpf, kernel, taken):
+    said = pybpf("events", "check", "--kernel", kernel, "s:x u64 a")
+    assert said.out == "accepted: s:synthetic/x\tu64 a\n"
+    assert (f"note: no kernel {taken}" in said.err) if taken else said.err == ""
+
+
+def test_removals_are_no_options(pybpf, formats):
+    lines = ["e:t/x sched.wake p=$pid:u32", "-:t/x", "--together"]
+    said = pybpf("events", "check", "--formats", formats, *lines)
+    assert (said.status, said.err) == (0, "")
+    assert said.out == "accepted: e:t/x sched.wake p=$pid:u32\naccepted: -:t/x\n"
+    assert "hint: no event matches" in pybpf("events", "check", "-:t/x").err
+    assert "unrecognized arguments: -t" in pybpf("events", "check", "-t", "x").err
+
+
 def test_filters_and_triggers_are_checked(pybpf, formats):
     options = ["--formats", formats, "--event", "sched/wake"]
     good = pybpf("events", "check", "--kind", "filter", *options, "pid == 1")
@@ -158,6 +191,26 @@ def test_damaged_formats(pybpf, tmp_path):
     path.write_bytes(gzip.compress(FORMAT.encode())[:50])
     said = pybpf("events", "check", "--formats", path, "e:x a.b")
     assert said.err.startswith(f"error: {path} is damaged: ")
+
+
+@pytest.mark.parametrize("compressed", [True, False])
+def test_what_is_too_large_for_formats_is_not_read(pybpf, tmp_path, compressed):
+    path = tmp_path / "formats.gz"
+    with (gzip.open if compressed else open)(path, "wb") as file:
+        if compressed:
+            for _ in range(65):
+                file.write(bytes(1 << 20))
+        else:
+            file.truncate(65 << 20)
+    said = pybpf("events", "check", "--formats", path, "e:x a.b")
+    assert said.err == f"error: {path} has more than 64 MB of text: no format files\n"
+
+
+def test_a_record_without_fields_is_shown(pybpf, tmp_path):
+    path = tmp_path / "formats"
+    path.write_text('FILE a/b/format\nname: b\nID: 1\nformat:\n\nprint fmt: "x"\n')
+    said = pybpf("events", "show", "--formats", path, "a/b")
+    assert said.out == 'a/b, ID 1\nprints "x"\n'
 
 
 def test_a_record_is_shown(pybpf, formats):
@@ -275,6 +328,15 @@ def test_records_without_room_are_counted(pybpf):
         (["rm", "x"], "'x' is no GROUP/EVENT"),
         (["rm", "a/b"], "there is no dynamic event a/b"),
         (["show", "sched/sched_swich"], "there is no event sched/sched_swich"),
+        (["hist", "", "fd"], "'' is no SYS/EVENT, such as sched/sched_switch"),
+        (["filter", "sched/../sched/sched_switch"], "is no SYS/EVENT"),
+        (
+            ["filter", "sched.sched_swich"],
+            "there is no event sched/sched_swich; did you mean 'sched/sched_switch'?",
+        ),
+        (["filter", "--instance", "../..", "sched/sched_switch"], "there is no instance ../.."),
+        (["show", "--pages", "x", "--cpu", "-1"], "'-1' is no number of a CPU"),
+        (["show", "--pages", "x", "--cpu", "9" * 5000], "is no number of a CPU"),
         (["strings", "open at", "x"], "a system call and its arguments are words"),
     ],
 )
@@ -299,13 +361,23 @@ def test_events_are_added_and_removed(pybpf):
             said = pybpf("events", "rm", f"{group}/one", f"{group}/two")
             assert said.status == 1
             assert f"hint: it is enabled in instance {made.name}" in said.err
+            made.write(f"events/{group}/one/trigger", "traceoff:1 if common_pid == 1")
+            made.write(f"events/{group}/one/filter", "common_pid == 1")
             listed = pybpf("events", "list", "--json").out.splitlines()
             rows = {row["name"]: row for row in map(json.loads, listed)}
-            assert rows[f"{group}/one"]["enabled"] == []
+            assert rows[f"{group}/one"] | {"definition": 0} == {
+                    "name": f"{group}/one", "definition": 0, "owner": None, "alive": None,
+                    "enabled": [], "filters": {made.name: "common_pid == 1"}, "users": [],
+                    "triggers": {made.name: ["traceoff:count=1 if common_pid == 1"]},
+                }  # fmt: skip
+            assert (
+                f"  # filter in instance {made.name}: common_pid == 1; trigger in instance "
+                f"{made.name}: traceoff:count=1 if common_pid == 1\n"
+            ) in pybpf("events", "list").out
             assert rows[f"{group}/two"]["enabled"] == [made.name]
             assert rows[made.name] | {"definition": 0} == {
                     "name": made.name, "definition": 0, "owner": os.getpid(), "alive": True,
-                    "enabled": [],
+                    "enabled": [], "filters": {}, "triggers": {}, "users": [],
                 }  # fmt: skip
     finally:
         said = pybpf("events", "rm", f"{group}/one", f"{group}/two")
@@ -324,10 +396,12 @@ def test_who_may_not_trace_is_told(start):
 
 
 @pytest.mark.usefixtures("_tracing")
-def test_a_plan_is_explained(pybpf):
+def test_a_plan_is_explained(pybpf, tmp_path):
+    more = tmp_path / "plan.txt"
+    more.write_text("# more\n\n  sched/sched_switch stacktrace:3 if prev_pid == 1\n")
     said = pybpf(
         "events", "explain", "p:t/one /bin/cat:0x1000 a=%ax:u32", "t/one if a == 1",
-        "sched/sched_switch", "sched/sched_switch stacktrace:3 if prev_pid == 1",
+        "sched/sched_switch", "-f", str(more),
     )  # fmt: skip
     assert (said.status, said.err) == (0, "")
     assert said.out.replace("/sys/kernel/tracing", "T") == (
@@ -353,7 +427,9 @@ def test_a_filter_is_set_or_stays(pybpf):
         assert pybpf(*of, "prev_pid == 1").status == 0
         refused = pybpf(*of, "prev_pit == 1")
         assert refused.status == 1
-        assert "did you mean prev_pid?" in refused.err
+        assert refused.err.endswith(
+            "  hint: did you mean prev_pid?\n  hint: the filter that was set stays\n"
+        )
         assert pybpf(*of).out == "prev_pid == 1\n"
         assert pybpf(*of, "0").status == 0
         assert pybpf(*of).out == "none\n"
@@ -365,6 +441,19 @@ def test_a_snapshot_says_which_kernel_is_meant(pybpf):
     assert (said.status, said.err) == (0, "")
     said = pybpf("events", "check", "--target", target, "e:t/x sched.sched_switch a=$prev_pit")
     assert "hint: did you mean $prev_pid?" in said.err
+    said = pybpf("events", "check", "--target", target, "p:t/x type_show")
+    assert "The symbol is not unique\n" in said.err
+    assert "hint: several symbols have that name: write the address" in said.err
+
+
+def test_a_profile_says_what_cannot_be_probed(pybpf):
+    said = pybpf("events", "check", "--kernel", "6.12", "p:t/x jiffies")
+    assert said.err == (
+        "<definition>:1:7: error: Failed to register probe event\n"
+        "    p:t/x jiffies\n          ^\n"
+        "  hint: probes are put on functions that ftrace can trace: not on data, nor on code that"
+        " tracing itself needs\n"
+    )
 
 
 READ_ONLY = """

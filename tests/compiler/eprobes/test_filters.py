@@ -49,6 +49,20 @@ def test_filters(text, holds, passes):
     assert passes(text, cpu=1, tid=7) is holds
 
 
+@pytest.mark.parametrize(
+    ("start", "end"),
+    [("!" * 250, ""), ("(u == 1 || " * 250, ")" * 250), ("(" * 1000, ")" * 1000)],
+    ids=["not", "or", "brackets"],
+)
+def test_filters_nest(start, end, passes):
+    assert passes(f"{start}s == -500{end}")
+
+
+def test_what_nests_too_deep_is_told(passes):
+    with pytest.raises(DynEventError, match="a filter of a program has at most 256 levels"):
+        passes("!" * 256 + "s == -500")
+
+
 NAMES = st.sampled_from(["bash", "ba", "x", "", "abcabca", "zz]z"])
 PATTERN = st.text(st.sampled_from("abcs*?[]!-z"), max_size=7)
 
@@ -101,6 +115,16 @@ def test_patterns():
     assert read_pattern(b"[]a]").characters == (Characters(((93, 93), (97, 97))),)
     assert read_pattern(b"[a").characters == (Characters(((91, 91),)), a)
     assert read_pattern(rb"\*").characters == (Characters(((42, 42),)),)
+
+
+def test_a_pattern_looks_no_further_than_it_must(hits, one_event, sample):
+    """Else each byte that a string of user space may have takes instructions."""
+
+    def size(filter_):
+        made = hits([f"e:e sub.evt a=$s:s16 if {filter_}"], one_event("sub/evt", sample.parent))
+        return sum(len(probe.program.insns) for probe in made.compiled.script.probes)
+
+    assert size('p.ustring ~ "/etc/*"') < 300 < size('p.ustring ~ "*.conf"')
 
 
 def test_a_pattern_too_long_is_refused(passes):

@@ -2,6 +2,8 @@
 
 import pytest
 
+from pybpf.compiler.eprobes import values
+from pybpf.compiler.eprobes.definition import define
 from pybpf.errors import DynEventError
 from pybpf.target.features import ALL, PROBE_READ_KERNEL, RINGBUF
 from pybpf.tracefs.dynevents.profiles import profile
@@ -148,8 +150,8 @@ def test_several_definitions_of_one_event(one_event, hits, sample):
         ("e:e sub.evt a=@nosuch", ("<definition>:1:1: error: unknown symbol 'nosuch'\n"
          "    e:e sub.evt a=@nosuch\n"
          "    ^^^^^^^^^^^^^^^^^^^^^")),
-        ("s:x u64 a", ("error: this is no eprobe: it begins with e, as in 'e:GROUP/EVENT "
-         "SYSTEM.NAME …'")),
+        ("s:x u64 a", ("<definition>:1:1: error: this is no eprobe: it begins with e, as in "
+         "'e:GROUP/EVENT SYSTEM.NAME …'\n    s:x u64 a\n    ^^^^^^^^^")),
     ],
 )  # fmt: skip
 def test_errors(definition, message, one_event, hits, sample):
@@ -182,3 +184,25 @@ def test_casts_want_the_kernels_types(one_event, hits, sample):
         "    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
         "  hint: +OFFSET(POINTER) reads a member without them"
     )
+
+
+def test_no_format_but_the_parents_is_read(one_event, sample):
+    class Strange(one_event):
+        def event_names(self):
+            return ("x/\udcc3", self.name)
+
+        def event_format(self, name):
+            assert name != "x/\udcc3"
+            return super().event_format(name)
+
+    assert define("e:t/x g.evt a=$s", Strange("g/evt", sample.parent)).target == "g/evt"
+
+
+def test_each_level_of_a_dereference_is_looked_at_once(one_event, hits, sample, monkeypatch):
+    """Twice a level would be thousands of times in all: a kernel takes fourteen."""
+    looked = []
+    field = values._field
+    monkeypatch.setattr(values, "_field", lambda *args: looked.append(1) or field(*args))
+    deep = "+8(" * 14 + "$p" + ")" * 14
+    hits([f"e:e sub.evt a={deep}"], one_event("sub/evt", sample.parent))
+    assert looked == [1]

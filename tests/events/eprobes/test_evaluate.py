@@ -360,6 +360,20 @@ def test_refusals():
         Evaluator("e:g/e ftrace.evt a=$u", PARENT)
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "this is no eprobe: it begins with e"),
+        ("# nothing", "this is no eprobe: it begins with e"),
+        ("s:x u64 a", "this is no eprobe: it begins with e"),
+        ("e:a/b sub.evt\ne:c/d sub.evt", "these are 2 definitions, where there is to be one"),
+    ],
+)
+def test_a_text_that_is_not_one_eprobe(text, reason):
+    with pytest.raises(DynEventError, match=f"^<definition>:1:1: error: {reason}"):
+        Evaluator(text, PARENT)
+
+
 def test_casts_follow_the_kernels_types():
     types = profile("7.3").types
     parent = parse_format(

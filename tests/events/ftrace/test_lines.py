@@ -88,8 +88,20 @@ def test_a_text_that_is_none():
     assert list(parse_lines([])) == []
 
 
+@pytest.mark.parametrize(
+    "text", [b"%d [0] 1.0: e: x", b"1 [%d] 1.0: e: x", b"1 [0] %d.0: e: x", b"1 [0] 1.%d: e: x"]
+)
+def test_numbers_that_are_too_long(text):
+    with pytest.raises(EventError, match="no record"):
+        list(parse_lines([b"            bash-" + text.replace(b"%d", b"9" * 5000)]))
+    with pytest.raises(EventError, match="no record"):
+        list(parse_lines([b"CPU:0 [LOST " + b"9" * 5000 + b" EVENTS]"]))
+
+
 def test_cmdlines():
     assert parse_cmdlines(b"1 init\n22 a b\n3 <...>\n") == {1: b"init", 22: b"a b", 3: b"<...>"}
+    assert parse_cmdlines(b"1 a\rb\n22 c\n\nd\n3 e") == {1: b"a\rb", 22: b"c\n\nd", 3: b"e"}
+    assert parse_cmdlines(b"") == {}
     with pytest.raises(EventError, match=r"^saved_cmdlines: line 1: no pid and name: b'init'$"):
         parse_cmdlines(b"init\n")
 

@@ -47,9 +47,9 @@ PAYLOAD = (
 )
 
 
-def printer(print_fmt, symbols=None):
+def printer(print_fmt, symbols=None, constants=None):
     fields = [EventField(name, "", t, at, 0, common=False) for name, t, at in FIELDS]
-    return Printer(EventFormat("test", 1, tuple(fields), print_fmt), symbols=symbols)
+    return Printer(EventFormat("test", 1, tuple(fields), print_fmt), "little", symbols, constants)
 
 
 def symbols(address):
@@ -139,6 +139,18 @@ PAIRS = (
         ('"%d", @', "no C: ' @'"),
         ('"%d", ' + "(" * 500, "nested too deeply"),
         ('"%d", ' + "!" * 500 + "1", "nested too deeply"),
+        ('"%d", ' + "1+" * 500 + "1", "nested too deeply"),
+        ('"%d", REC->mac' + "[0]" * 500, "nested too deeply"),
+        ('"%d", ' + "(" * 40 + "1" + ("+1" * 30 + ")") * 40, "nested too deeply"),
+        ('"%4097d", REC->a', "a width of 4097"),
+        ('"%.99999999999d", REC->a', "a width of 99999999999"),
+        ('"%' + "9" * 5000 + 'd", REC->a', "a width of 99999999999999999999"),
+        ('"%d", REC->mac[999999999]', "an index that is not in the record"),
+        ('"%d", REC->mac[18446744073709551615]', "an index that is not in the record"),
+        ('"%s", __print_flags(REC->a)', "__print_flags()"),
+        ('"%s", __print_flags(REC->a, REC->mac)', "a string expected"),
+        ('"%s", __print_symbolic(REC->a, {REC->a, "a"})', "a constant expected"),
+        ('"%s", __print_array(REC->mac, 1, REC->a)', "a constant expected"),
         ('"%d", 99999999999999999999999', "too large a number: 99999999999999999999999"),
         ('"%s", __print_hex(REC->ptr, 3)', "bytes that are not in the record"),
         ('"%d", (struct x)1', "the type struct x is not known"),
@@ -211,6 +223,15 @@ def test_text_of_parents_and_probes_is_the_kernels(golden, kernel):
                 assert _FOREIGN.sub("", text) == _FOREIGN.sub("", expected)
                 compared += 1
     assert compared > 250
+
+
+def test_names_of_enums_are_what_they_stand_for():
+    """As far as somebody knows them; macros are in no type."""
+    known = {"SEVEN": 7, "FIRST": -1, "WIDE": 1 << 40}.get
+    print_fmt = '"%d %d %lx %s", SEVEN, FIRST, 1 + WIDE, __print_symbolic(3 + 4, {SEVEN, "it"})'
+    assert printer(print_fmt).reason == "SEVEN is not known"
+    assert printer(print_fmt, constants=known)(PAYLOAD) == "7 -1 10000000001 it"
+    assert printer('"%d", HZ', constants=known).reason == "HZ is not known"
 
 
 @pytest.mark.parametrize(("kernel", "most"), [("6.1", 44), ("6.12", 85), ("7.3", 109)])

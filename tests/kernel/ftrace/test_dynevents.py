@@ -4,8 +4,8 @@ import errno
 
 import pytest
 
-from pybpf.errors import DynEventError, KernelError
-from pybpf.kernel.ftrace.dynevents import add, dynamic_events, remove, users
+from pybpf.errors import DynEventError, KernelError, TargetError
+from pybpf.kernel.ftrace.dynevents import add, dynamic_events, lacking, remove, users
 from pybpf.kernel.ftrace.owner import new_owner
 
 
@@ -34,6 +34,21 @@ def test_all_or_none(tree, group, place):
     with pytest.raises(DynEventError, match="Invalid register name") as caught:
         enter(dynamic_events(lines, tree=tree))
     assert "x=%ay" in str(caught.value)
+    assert group not in tree.read("dynamic_events")
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        ("à", "a name beyond ASCII is taken byte by byte, and may be cut", "use a to z"),
+        ("enable", "tracefs has files called enable", "take another name"),
+    ],
+)
+def test_names_that_kernels_take_and_should_not(name, message, hint, tree, group, place):
+    lines = [f"p:{group}/{one} {place('getppid')}" for one in ("a", name)]
+    with pytest.raises(DynEventError, match=message) as caught:
+        add(lines, tree=tree)
+    assert f"hint: {hint}" in str(caught.value)
     assert group not in tree.read("dynamic_events")
 
 
@@ -94,6 +109,18 @@ def test_adding_leaves_events(tree, group, place):
     add([f"p:{group}/a {place('getppid')}"], tree=tree)
     assert group in tree.read("dynamic_events")
     remove(tree, f"{group}/a")
+
+
+def test_what_the_kernel_was_built_without(tree, group):
+    without = lacking(tree)
+    assert "uprobe" not in without
+    if "eprobe" in without:
+        assert without["eprobe"] == "event probes (CONFIG_EPROBE_EVENTS)"
+        with pytest.raises(TargetError, match="CONFIG_EPROBE_EVENTS"):
+            add([f"e:{group}/a sched.sched_switch"], tree=tree)
+    else:
+        with dynamic_events(f"e:{group}/a sched.sched_switch", tree=tree):
+            pass
 
 
 def test_a_second_place_of_an_event_is_refused(tree, group, place):
