@@ -89,7 +89,9 @@ def test_bpftool_shows_keys_by_their_types(bpftool, map_type):
 
     built = build(program(TEXT, ProgType.TRACEPOINT), maps={"@": (KEY, U64)})
     with programs.load_btf(built.btf) as btf:
-        made = lib.bpf_map_create(map_type, b"at", 20, 8, 4, 0, 0, btf.fileno(), *built.maps["@"], 0)
+        made = lib.bpf_map_create(
+            map_type, b"at", 20, 8, 4, 0, 0, btf.fileno(), *built.maps["@"], 0
+        )
     assert made >= 0
     with Fd(made) as fd:
         key = (5).to_bytes(4, "little") + b"dd".ljust(16, b"\0")
