@@ -93,9 +93,8 @@ def test_calls_of_the_kernel_have_a_slot_and_a_name(kfuncs):
             "line 3: a fixup with map 0, of 0",
         ),
         (
-            '{"id": 1, "prog_type": 1, "insns": "", '
-            '"fixups": [{"insn": 0, "map": 0, "kind": "m"}]}',
-            "line 3: \"kind\" is map_fd or map_value, not 'm'",
+            '{"id": 1, "prog_type": 1, "insns": "", "fixups": [{"insn": 0, "map": 0, "kind": ""}]}',
+            "line 3: \"kind\" is map_fd or map_value, not ''",
         ),
         (
             '{"insns": "", "id": 1, "maps": [{"type": 1, "entries": [1]}]}',

@@ -123,7 +123,7 @@ class Map(Fd):
 
     @property
     def _stride(self) -> int:
-        """The distance between the values of two CPUs, each aligned to 8 bytes, be there but one."""
+        """The distance between two CPUs' values, aligned to 8 bytes, be there but one."""
         return (self.value_size + 7) & ~7 if self.map_type in _PER_CPU else self.value_size
 
     def _split(self, raw: bytes) -> tuple[bytes, ...]:
