@@ -49,7 +49,7 @@ def test_helpers(kind, helper, fits):
         ("map_delete_elem", (6, 12), ProgType.XDP, 0, True),
         ("map_delete_elem", (7, 3), ProgType.XDP, 0, False),
         ("map_delete_elem", (7, 3), ProgType.SK_LOOKUP, 0, True),
-        ("map_update_elem", (7, 3), ProgType.XDP, 0, True),
+        ("map_update_elem", (7, 3), ProgType.XDP, 0, False),
     ],
 )
 def test_sockets_in_maps(helper, version, prog_type, attach, fits):
