@@ -102,7 +102,8 @@ def vm_modes(program: CorpusProgram) -> str | None:
     except PybpfError:
         return None
     fast = vm_run(program, fast=True)
-    return None if step == fast else f"by steps {step}, fast {fast}"
+    found = difference(step, fast, ("by steps", "fast"))
+    return None if found is None else f"the modes differ in {found}"
 
 
 def model_values(program: CorpusProgram, kernel: str) -> str | None:
@@ -134,8 +135,12 @@ def model_accepts(programs: Sequence[CorpusProgram], kernel: str) -> Iterator[st
             yield model
             continue
         verdict = verdicts.get(program.id)
-        refused = verdict is not None and verdict.verdict == "reject"
-        yield f"unsound: Linux {kernel} says {verdict}" if refused else None
+        if verdict is None or verdict.verdict != "reject":
+            yield None
+            continue
+        where = "" if verdict.insn is None else f"\nat slot {verdict.insn}"
+        why = verdict.message or f"errno {verdict.errno}"
+        yield f"unsound: Linux {kernel} says {why}{where}"
 
 
 def _verdict(
@@ -164,8 +169,44 @@ def other_run(program: CorpusProgram, kernel: RunResult) -> str | None:
             ours = vm_run(program, fast=fast)
         except PybpfError as error:
             return f"the VM faults (fast {fast}): {error}"
-        for name in ("errno", "retval", "data", "maps"):
-            theirs, mine = getattr(kernel, name), getattr(ours, name)
-            if theirs != mine:
-                return f"{name} (fast {fast}): the kernel {theirs!r}, the VM {mine!r}"
+        found = difference(kernel, ours, ("the kernel", "the VM"))
+        if found is not None:
+            return f"the VM (fast {fast}) differs in {found}"
     return None
+
+
+def difference(a: RunResult, b: RunResult, names: tuple[str, str]) -> str | None:
+    """Return in what two runs of a program differ, and in the next line how; None where in nothing.
+
+    It is the first of errno, retval, data and maps: what runs that fail alike have in common.
+    """
+    for name in ("errno", "retval"):
+        first, second = getattr(a, name), getattr(b, name)
+        if first != second:
+            return f"{name}\n{names[0]} {first:#x}, {names[1]} {second:#x}"
+    if a.data != b.data:
+        return f"data\n{_bytes(a.data, b.data, names)}"
+    if len(a.maps) != len(b.maps):
+        return f"maps\n{names[0]} {len(a.maps)} of them, {names[1]} {len(b.maps)}"
+    for number, pair in enumerate(zip(a.maps, b.maps, strict=True)):
+        first, second = (dict(entries) for entries in pair)
+        for key in sorted({*first, *second}):
+            one, other = first.get(key), second.get(key)
+            if one is None or other is None:
+                has = names[one is None]
+                return f"maps\nmap {number}: only {has} has the key {key.hex()}"
+            if one != other:
+                return f"maps\nmap {number}, key {key.hex()}: {_bytes(one, other, names)}"
+    return None
+
+
+_SHOWN = 16
+
+
+def _bytes(a: bytes, b: bytes, names: tuple[str, str]) -> str:
+    """Say where two strings of bytes begin to differ, and how they go on from there."""
+    if len(a) != len(b):
+        return f"{names[0]} {len(a)} bytes, {names[1]} {len(b)}"
+    at = next(n for n, pair in enumerate(zip(a, b, strict=True)) if pair[0] != pair[1])
+    one, other = (data[at : at + _SHOWN].hex() for data in (a, b))
+    return f"from byte {at} on {names[0]} {one}, {names[1]} {other}"

@@ -63,6 +63,8 @@ def _smaller(program: CorpusProgram) -> Iterator[CorpusProgram]:
                 yield with_insns(program, b"".join(changed), program.fixups)
     if program.data and len(program.data) > 14:
         yield replace(program, data=program.data[: max(14, len(program.data) // 2)])
+    if program.data and any(program.data):
+        yield replace(program, data=bytes(len(program.data)))
 
 
 def _without_spare_maps(program: CorpusProgram) -> CorpusProgram:

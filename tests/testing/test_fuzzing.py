@@ -4,7 +4,8 @@ import sys
 import pytest
 
 from pybpf.cli import main
-from pybpf.corpus import CorpusProgram, Verdict, read_file
+from pybpf.corpus import CorpusProgram, RunResult, Verdict, read_file
+from pybpf.dataclass import replace
 from pybpf.isa.assembler import assemble
 from pybpf.testing import loops, oracles
 from pybpf.testing.findings import Finding, write
@@ -88,7 +89,42 @@ def test_the_model_loop_tells_what_the_kernel_rejects(monkeypatch):
     monkeypatch.setattr(oracles, "judge", judge)
     found = list(loops.model_accepts(some, "6.12"))
     assert found[:2] == [None, None]
-    assert found[2].startswith("unsound: Linux 6.12 says Verdict(")
+    assert found[2] == "unsound: Linux 6.12 says no\nat slot 1"
+
+
+DIFFERENCES = [
+    (RunResult("a", 1), RunResult("b", 1), None),
+    (RunResult("a", errno=22), RunResult("b", 1), "errno\nthe kernel 0x16, the VM 0x0"),
+    (RunResult("a", 1, b"x"), RunResult("b", 2, b"y"), "retval\nthe kernel 0x1, the VM 0x2"),
+    (RunResult("a", data=b"xy"), RunResult("b"), "data\nthe kernel 2 bytes, the VM 0"),
+    (
+        RunResult("a", data=b"xyz"),
+        RunResult("b", data=b"xza"),
+        "data\nfrom byte 1 on the kernel 797a, the VM 7a61",
+    ),
+    (RunResult("a", maps=((),)), RunResult("b"), "maps\nthe kernel 1 of them, the VM 0"),
+    (
+        RunResult("a", maps=((), ((b"k", b"v"),))),
+        RunResult("b", maps=((), ())),
+        "maps\nmap 1: only the kernel has the key 6b",
+    ),
+    (
+        RunResult("a", maps=(((b"k", b"v"),),)),
+        RunResult("b", maps=(((b"k", b"w"),),)),
+        "maps\nmap 0, key 6b: from byte 0 on the kernel 76, the VM 77",
+    ),
+]
+
+
+@pytest.mark.parametrize(("kernel", "ours", "told"), DIFFERENCES)
+def test_what_runs_differ_in(kernel, ours, told):
+    assert loops.difference(kernel, ours, ("the kernel", "the VM")) == told
+
+
+def test_numbers_and_packets_are_made_simple():
+    program = replace(a_program(), data=bytes(range(40)))
+    small = shrink(program, lambda candidates: (True for _ in candidates))
+    assert (small.slots, small.data) == (1, bytes(14))
 
 
 def test_a_tally_tells_unsound_accepts_first():
