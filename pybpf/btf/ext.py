@@ -26,6 +26,8 @@ from pybpf.btf.reader import Btf
 from pybpf.dataclass import dataclass
 from pybpf.errors import TargetError
 
+_TEXTS_AT_MOST = 64 << 20
+
 
 class CoreKind(IntEnum):
     """``BPF_CORE_*``: what about a type, a field or a value is asked."""
@@ -106,30 +108,46 @@ def _parse(data: bytes, btf: Btf) -> BtfExt:
         if header + start + size > len(data):
             raise TargetError(f"no .BTF.ext: {size} bytes from {header + start} on end behind it")
         parts.append(data[header + start : header + start + size])
-    functions = _sections(parts[0], mark, "II", btf, "func_info")
-    lines = _sections(parts[1], mark, "IIII", btf, "line_info")
-    relocations = _sections(parts[2], mark, "IIII", btf, "core_relo")
+    texts = _Texts(btf)
+    functions = _sections(parts[0], mark, "II", texts, "func_info")
+    lines = _sections(parts[1], mark, "IIII", texts, "line_info")
+    relocations = _sections(parts[2], mark, "IIII", texts, "core_relo")
     return BtfExt(
         {name: tuple(FuncInfo(*row) for row in rows) for name, rows in functions.items()},
         {
             name: tuple(
-                SourceLine(at, btf.text(file), btf.text(text), word >> 10, word & 1023)
+                SourceLine(at, texts[file], texts[text], word >> 10, word & 1023)
                 for at, file, text, word in rows
             )
             for name, rows in lines.items()
         },
         {
             name: tuple(
-                CoreRelocation(at, number, btf.text(access), kind)
-                for at, number, access, kind in rows
+                CoreRelocation(at, number, texts[access], kind) for at, number, access, kind in rows
             )
             for name, rows in relocations.items()
         },
     )
 
 
+class _Texts(dict[int, str]):
+    """The strings of a BTF by their offsets, each made once; TargetError where they overlap."""
+
+    def __init__(self, btf: Btf) -> None:
+        super().__init__()
+        self._btf = btf
+        self._room = _TEXTS_AT_MOST
+
+    def __missing__(self, offset: int) -> str:
+        text = self[offset] = self._btf.text(offset)
+        self._room -= len(text)
+        if self._room < 0:
+            raise TargetError(f"no .BTF.ext: its texts have over {_TEXTS_AT_MOST >> 20} MiB")
+        return text
+
+
 def _sections(
-    data: bytes, mark: str, layout: str, btf: Btf, what: str
+    data: bytes, mark: str, layout: str, texts: _Texts, what: str
 ) -> dict[str, list[tuple[Any, ...]]]:
     if not data:
         return {}
@@ -144,7 +162,7 @@ def _sections(
         at += 8
         if at + count * width > len(data):
             raise TargetError(f"no .BTF.ext: {count} of {what} from {at} on end behind it")
-        rows = found.setdefault(btf.text(name), [])
+        rows = found.setdefault(texts[name], [])
         rows += (row.unpack_from(data, at + index * width) for index in range(count))
         at += count * width
     return found

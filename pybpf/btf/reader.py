@@ -67,6 +67,7 @@ _SIZED = frozenset({Kind.INT, Kind.ENUM, Kind.ENUM64, Kind.STRUCT, Kind.UNION, K
 _LINKAGES = frozenset(Linkage)
 _DEEPEST = 32
 """The most typedefs and qualifiers before a type, as in the kernel."""
+_LONGEST = 4096
 _NAMED = frozenset({Kind.STRUCT, Kind.FUNC, Kind.FWD, Kind.DATASEC})
 
 
@@ -174,11 +175,15 @@ class Btf:
         return self._places[number] if 0 < number < len(self._places) else 0
 
     def text(self, offset: int) -> str:
-        """Return the string at an offset into the names, empty where there is none."""
+        """Return the string at an offset into the names, empty where there is none.
+
+        No more than its first 4,096 bytes: strings may overlap, and so be larger than the file.
+        """
         start = self._texts + offset
         if not 0 <= offset < self._texts_size:
             return ""
-        return self._data[start : self._data.index(b"\0", start)].decode("ascii", "replace")
+        end = self._data.find(b"\0", start, start + _LONGEST)
+        return self._data[start : end if end >= 0 else start + _LONGEST].decode("ascii", "replace")
 
     def _find(self, kind: Kind, name: str) -> int | None:
         place = self._text_place(name)

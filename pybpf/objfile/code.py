@@ -31,6 +31,7 @@ from pybpf.objfile.elf import (
     Section,
     SymbolType,
     Visibility,
+    between,
 )
 from pybpf.objfile.externs import Extern, ExternKind
 from pybpf.objfile.maps import ObjectMap, Origin
@@ -40,6 +41,8 @@ _LDDW, _CALL = OPS["lddw"].opcode, OPS["call_local"].opcode
 _PSEUDO_CALL, _PSEUDO_KFUNC, _PSEUDO_FUNC = 1, 2, 4
 _SLOTS_AT_MOST = 1_000_000
 """The most instructions that a kernel takes."""
+_ALL_SLOTS_AT_MOST = 2_000_000
+"""The most of all programs: each has its own copies of the functions that it calls."""
 
 
 class Use(Enum):
@@ -135,6 +138,7 @@ class Linker:
         self._declared = {(m.section, m.offset): m for m in maps if m.origin in _DECLARED}
         self._data = {m.section: m for m in maps if m.origin not in _DECLARED}
         self._externs: Mapping[str, Extern] = {extern.name: extern for extern in externs}
+        self._room = _ALL_SLOTS_AT_MOST
 
     def link(self, function: Function) -> Linked:
         """Return a program that begins with ``function``.
@@ -167,10 +171,14 @@ class Linker:
         if base + function.size // _SLOT > _SLOTS_AT_MOST:
             reason = f"{function.name} makes its program longer than {_SLOTS_AT_MOST} instructions"
             raise ObjectError(self._elf.path, reason, section=function.section.name)
+        self._room -= function.size // _SLOT
+        if self._room < 0:
+            reason = f"its programs have more than {_ALL_SLOTS_AT_MOST} instructions together"
+            raise ObjectError(self._elf.path, reason)
         self._placed[function.section.index, start] = base
         self._pieces.append(Piece(function, base))
         self._bytes += function.section.data[start:end]
-        relocated = {r.offset: r for r in function.section.relocations if start <= r.offset < end}
+        relocated = {r.offset: r for r in between(function.section.relocations, start, end)}
         offset = start
         called: list[Function] = []
         while offset < end:
@@ -315,11 +323,13 @@ class Linker:
         at = {index_of[p.slot]: _STRANGE.sub("_", p.function.name) for p in self._pieces}
         names: dict[str, str] = {}
         taken = set(plain.labels)
+        last: dict[str, int] = {}
         for label, index in plain.labels.items():
             if label.startswith("sub") and (wanted := at.get(index)):
-                name, number = wanted, 1
+                name, bare = wanted, wanted.lstrip("0123456789")
                 while name in taken or name[0].isdigit():
-                    name, number = f"{wanted.lstrip('0123456789')}.{number}", number + 1
+                    last[bare] = number = last.get(bare, 0) + 1
+                    name = f"{bare}.{number}"
                 taken.add(name)
                 names[label] = name
         return names

@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
-from pybpf.btf.reader import Kind
 from pybpf.corpus import CorpusMap, CorpusProgram, Fixup, FixupKind
 from pybpf.errors import EncodingError, ObjectError
 from pybpf.isa.abi import MapType
@@ -19,6 +18,7 @@ from pybpf.objfile.code import Use
 from pybpf.objfile.maps import ObjectMap, Origin
 from pybpf.objfile.object import Object, ObjectProgram
 from pybpf.objfile.sections import Trait
+from pybpf.objfile.types import kernel_types
 
 _SLEEPABLE, _XDP_HAS_FRAGS = 1 << 4, 1 << 5
 # Map types that take no types of keys and values (libbpf's bpf_object__create_map).
@@ -30,7 +30,6 @@ _WITHOUT_TYPES = frozenset(
         MapType.USER_RINGBUF, MapType.ARENA, MapType.PROG_ARRAY,
     }
 )  # fmt: skip
-_LINKAGE = 0xFFFF
 _CPUS = 1
 """What libbpf gives a perf event array that does not say how large it is: any will do here."""
 
@@ -42,24 +41,9 @@ def corpus_programs(found: Object) -> Iterator[tuple[ObjectProgram, CorpusProgra
     """
     if found.byteorder != "little":
         raise ObjectError(found.path, "the object is for a big-endian machine")
-    types = _types(found)
+    types = kernel_types(found)
     for program in found.programs:
         yield program, _program(found, program, types)
-
-
-def _types(found: Object) -> bytes:
-    """Return the object's types as a loader hands them on: hidden functions are static there."""
-    section = found.elf.section(".BTF")
-    if found.btf is None or section is None:
-        return b""
-    data = bytearray(section.data)
-    for program in found.programs:
-        for info in program.functions:
-            if not info.is_global and info.type and found.btf.kind(info.type) is Kind.FUNC:
-                at = found.btf.place(info.type) + 4
-                word = int.from_bytes(data[at : at + 4], "little") & ~_LINKAGE
-                data[at : at + 4] = word.to_bytes(4, "little")
-    return bytes(data)
 
 
 def _program(found: Object, program: ObjectProgram, types: bytes) -> CorpusProgram:
@@ -107,7 +91,7 @@ def _converted(spec: ObjectMap) -> CorpusMap:
     if spec.map_type == MapType.PERF_EVENT_ARRAY and not entries:
         entries = _CPUS
     typed = spec.map_type not in _WITHOUT_TYPES
-    filled = spec.initial is not None and any(spec.initial)
+    filled = spec.initial is not None and spec.initial.count(0) < len(spec.initial)
     return CorpusMap(
         spec.map_type,
         spec.key_size,

@@ -13,9 +13,11 @@ Sources: the System V ABI's chapter on object files; Documentation/bpf/llvm_relo
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from pybpf.dataclass import dataclass, field
@@ -26,8 +28,11 @@ if TYPE_CHECKING:
     from elftools.elf.elffile import ELFFile
 
 _SECTIONS_AT_MOST = 20_000
+_NAMES_AT_MOST = 64 << 20
 _SECTION_HEADER = 64
 _SHF_EXECINSTR = 4
+_EMPTY = frozenset({"SHT_NOBITS", "SHT_NULL"})
+"""Sections that take no room in the file."""
 _UNDEFINED, _ABSOLUTE, _COMMON = 0, 0xFFF1, 0xFFF2
 
 
@@ -128,14 +133,25 @@ class Elf:
     byteorder: ByteOrder
     sections: tuple[Section, ...]
     symbols: tuple[Symbol, ...]
+    by_section: Mapping[int, Sequence[Symbol]] = field(repr=False, compare=False)
+    """The symbols that are defined, in the file's order, by the index of their section."""
 
     def section(self, name: str) -> Section | None:
         """Return the first section called ``name``, or None."""
         return next((s for s in self.sections if s.name == name), None)
 
-    def symbols_of(self, section: Section) -> Iterator[Symbol]:
-        """Yield the symbols that lie in a section, in the file's order."""
-        return (s for s in self.symbols if s.section == section.index)
+    def symbols_of(self, section: Section) -> Sequence[Symbol]:
+        """Return the symbols that lie in a section, in the file's order."""
+        return self.by_section.get(section.index, ())
+
+
+_offset = attrgetter("offset")
+
+
+def between(rows: tuple[Relocation, ...], start: int, end: int) -> tuple[Relocation, ...]:
+    """Return the relocations of a section's bytes from ``start`` on, before ``end``."""
+    first = bisect_left(rows, start, key=_offset)
+    return rows[first : bisect_left(rows, end, first, key=_offset)]
 
 
 def read(data: bytes, path: str) -> Elf:
@@ -166,6 +182,7 @@ class _Reader:
     def elf(self) -> Elf:
         headers, byteorder = self._headers()
         self._mark = "<" if byteorder == "little" else ">"
+        self._check_overlap(header for _, header in headers)
         plain = [self._section(index, name, header) for index, (name, header) in enumerate(headers)]
         symbols, table = self._symbols(plain, headers)
         relocations: dict[int, list[Relocation]] = {}
@@ -182,7 +199,18 @@ class _Reader:
                     tuple(sorted(relocations.get(s.index, ()), key=lambda r: r.offset)))
             for s in plain
         )  # fmt: skip
-        return Elf(self._path, byteorder, sections, symbols)
+        by_section: dict[int, list[Symbol]] = {}
+        for symbol in symbols:
+            if symbol.section is not None:
+                by_section.setdefault(symbol.section, []).append(symbol)
+        return Elf(self._path, byteorder, sections, symbols, by_section)
+
+    def _check_overlap(self, headers: Iterable[Mapping[str, Any]]) -> None:
+        """Refuse sections that share their bytes, lest a small file take all memory."""
+        sizes = (int(h["sh_size"]) for h in headers if h["sh_type"] not in _EMPTY)
+        if (total := sum(sizes)) > len(self._data):
+            reason = f"its sections overlap, or end behind it: {total} of {len(self._data)} bytes"
+            raise ObjectError(self._path, reason)
 
     def _refuse(self, section: str | None, offset: int | None, reason: str) -> None:
         raise ObjectError(self._path, reason, section=section, offset=offset)
@@ -241,7 +269,7 @@ class _Reader:
         return [(self._name(names, h["sh_name"], ".shstrtab"), h) for _, h in headers]
 
     def _bytes(self, header: Mapping[str, Any], name: str) -> bytes:
-        if header["sh_type"] in {"SHT_NOBITS", "SHT_NULL"}:
+        if header["sh_type"] in _EMPTY:
             return b""
         start, size = header["sh_offset"], header["sh_size"]
         if start + size > len(self._data):
@@ -273,6 +301,8 @@ class _Reader:
         if link >= len(sections):
             self._refuse(table.name, None, f"its names are in section {link}, which is not there")
         names, found = sections[link], []
+        known: dict[int, str] = {}
+        room = _NAMES_AT_MOST
         rows = self._rows(table, "IBBHQQ")
         for number, (name, info, other, shndx, value, size) in enumerate(rows):
             section: int | None = shndx
@@ -282,7 +312,13 @@ class _Reader:
                 self._refuse(
                     table.name, number * 24, f"a symbol of section {shndx} of {len(sections)}"
                 )
-            text = self._name(names.data, name, names.name)
+            text = known.get(name)
+            if text is None:
+                text = known[name] = self._name(names.data, name, names.name)
+                room -= len(text)
+                if room < 0:  # which takes names that overlap
+                    reason = f"the names of symbols have over {_NAMES_AT_MOST >> 20} MiB together"
+                    self._refuse(table.name, number * 24, reason)
             if not text and info & 15 == SymbolType.SECTION and section is not None:
                 text = sections[section].name
             found.append(Symbol(text, info & 15, info >> 4, other & 3, section, value, size))

@@ -15,6 +15,8 @@ from pybpf.dataclass import dataclass
 from pybpf.errors import ObjectError
 from pybpf.objfile.elf import Binding, Elf
 
+_OPTION_SIZE = 1 << 16
+
 
 class ExternKind(StrEnum):
     """What defines it."""
@@ -58,6 +60,9 @@ def _options(elf: Elf, btf: Btf, undefined: dict[str, bool]) -> Iterator[Extern]
         size = btf.size(variable.type)
         if not size:
             raise ObjectError(elf.path, f"{variable.name} has no size", section=".kconfig")
+        if size > _OPTION_SIZE:
+            reason = f"{variable.name} has {size} bytes, more than any option"
+            raise ObjectError(elf.path, reason, section=".kconfig")
         found.append((-_align(btf, variable.type), size, variable.name, variable.type))
     end = 0
     for minus, size, name, number in sorted(found):
@@ -67,12 +72,20 @@ def _options(elf: Elf, btf: Btf, undefined: dict[str, bool]) -> Iterator[Extern]
 
 
 def _align(btf: Btf, number: int) -> int:
-    number = btf.skip(number)
-    while array := btf.array(number):
-        number = btf.skip(array[0])
-    if btf.is_aggregate(number):
-        return max((_align(btf, member.type) for _, member in btf.fields(number)), default=1)
-    return min(btf.size(number) or 1, 8)
+    """Return the alignment of a type: the greatest of all that is in it. Types may be cyclic."""
+    found, waiting, seen = 1, [number], set[int]()
+    while waiting:
+        number = btf.skip(waiting.pop())
+        if number in seen:
+            continue
+        seen.add(number)
+        if array := btf.array(number):
+            waiting.append(array[0])
+        elif btf.is_aggregate(number):
+            waiting += (member.type for _, member in btf.fields(number))
+        else:
+            found = max(found, min(btf.size(number) or 1, 8))
+    return found
 
 
 def _symbols(btf: Btf, undefined: dict[str, bool]) -> Iterator[Extern]:

@@ -9,18 +9,22 @@ of ``__uint(max_entries, 8)`` is the length of an array that a pointer points to
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from pybpf.btf.reader import Btf, Kind, Variable
 from pybpf.dataclass import dataclass, field
 from pybpf.errors import ObjectError
 from pybpf.isa.abi import MapType
-from pybpf.objfile.elf import Elf, Section, Symbol, SymbolType
+from pybpf.objfile.elf import Elf, Section, Symbol, SymbolType, between
 from pybpf.objfile.externs import Extern, ExternKind
 
 _RDONLY_PROG, _MMAPABLE = 0x80, 0x400
 _NAME_SIZE = 16
+_LEGACY_WORDS = 5
+_ZEROS_AT_MOST = 256 << 20
+_U32 = 0xFFFFFFFF
 
 
 class Origin(StrEnum):
@@ -107,7 +111,8 @@ def _legacy(elf: Elf) -> Iterator[ObjectMap]:
         if len(words) < size:
             reason = f"{symbol.name} has {len(words)} of {size} bytes"
             raise ObjectError(elf.path, reason, section=section.name, offset=symbol.value)
-        map_type, key, value, entries, *more = struct.unpack_from(f"{mark}{size // 4}I", words)
+        count = min(size // 4, _LEGACY_WORDS)
+        map_type, key, value, entries, *more = struct.unpack_from(f"{mark}{count}I", words)
         yield ObjectMap(
             symbol.name, Origin.LEGACY, map_type, key, value, entries,
             flags=more[0] if more else 0, section=section.index, offset=symbol.value,
@@ -141,6 +146,8 @@ class _Declaration:
 
     def __init__(self, elf: Elf, btf: Btf, section: Section) -> None:
         self._elf, self._btf, self._section = elf, btf, section
+        self._starts = sorted({s.value for s in elf.symbols_of(section)})
+        self._names: dict[int, dict[int, str]] = {}
 
     def _refuse(self, name: str, reason: str) -> ObjectError:
         return ObjectError(self._elf.path, f"map {name}: {reason}", section=self._section.name)
@@ -164,7 +171,11 @@ class _Declaration:
         numbers: dict[str, int] = {}
         types: dict[str, int] = {}
         inner = None
+        seen: set[str] = set()
         for field_name, member in btf.fields(number):
+            if field_name in seen:
+                raise self._refuse(name, f"it has two fields {field_name or '(nameless)'}")
+            seen.add(field_name)
             match field_name:
                 case ("type" | "max_entries" | "map_flags" | "map_extra" | "numa_node"
                       | "key_size" | "value_size" | "pinning"):  # fmt: skip
@@ -183,6 +194,9 @@ class _Declaration:
                     numbers.setdefault("value_size", 4)
                 case _:
                     raise self._refuse(name, f"no map has a field {field_name or '(nameless)'}")
+        for field_name, value in numbers.items():
+            if value > _U32 and field_name != "map_extra":
+                raise self._refuse(name, f"its {field_name} is {value}, no number of 32 bits")
         if "type" not in numbers:
             raise self._refuse(name, "it has no field type")
         pinning = numbers.get("pinning", 0)
@@ -234,12 +248,11 @@ class _Declaration:
         if start is None:
             return ()
         end = offset + max(variable.size, self._btf.size(number) or 0)
-        later = [s.value for s in self._elf.symbols_of(self._section) if s.value > offset]
-        end = min(later, default=self._section.size) if later else max(end, self._section.size)
+        later = bisect_right(self._starts, offset)
+        end = [*self._starts[later : later + 1], max(end, self._section.size)][0]
         return tuple(
             ((r.offset - offset - start) // 8, self._symbol_name(r.symbol, r.addend))
-            for r in self._section.relocations
-            if offset + start <= r.offset < end
+            for r in between(self._section.relocations, offset + start, end)
         )
 
     def _symbol_name(self, symbol: Symbol, addend: int) -> str:
@@ -247,22 +260,32 @@ class _Declaration:
         if symbol.type != SymbolType.SECTION or symbol.section is None:
             return symbol.name
         section = self._elf.sections[symbol.section]
-        at = symbol.value + addend
-        named = (s.name for s in self._elf.symbols_of(section) if s.name and s.value == at)
-        return next((name for name in named if name != section.name), symbol.name)
+        names = self._names.get(section.index)
+        if names is None:
+            names = self._names[section.index] = {
+                s.value: s.name
+                for s in reversed(self._elf.symbols_of(section))
+                if s.name not in {"", section.name}
+            }
+        return names.get(symbol.value + addend, symbol.name)
 
 
 # --- data -----------------------------------------------------------------------------------------
 
 
 def _data(elf: Elf, btf: Btf | None) -> Iterator[ObjectMap]:
+    types = _sections_of_variables(btf)
+    room = _ZEROS_AT_MOST
     for section in elf.sections:
         origin = _origin(section)
         if origin is None or not section.size:
             continue
-        if origin is Origin.BSS and section.size > 1 << 30:
-            raise ObjectError(elf.path, f"it has {section.size} bytes", section=section.name)
-        number = (btf.datasec(section.name) or 0) if btf else 0
+        if origin is Origin.BSS:
+            room -= section.size
+            if room < 0:
+                reason = f"its {section.size} bytes are too many: {_ZEROS_AT_MOST >> 20} MiB in all"
+                raise ObjectError(elf.path, reason, section=section.name)
+        number = types.get(section.name, 0)
         flags = _MMAPABLE | (_RDONLY_PROG if origin is Origin.RODATA else 0)
         yield ObjectMap(
             section.name, origin, MapType.ARRAY, 4, section.size, 1, flags=flags,
@@ -270,6 +293,14 @@ def _data(elf: Elf, btf: Btf | None) -> Iterator[ObjectMap]:
             value_type=number, section=section.index,
             kernel_name=_data_name(elf.path, section.name, origin),
         )  # fmt: skip
+
+
+def _sections_of_variables(btf: Btf | None) -> Mapping[str, int]:
+    """Return the numbers of all DATASECs by their names; of equal ones the first counts."""
+    if btf is None:
+        return {}
+    numbers = (n for n in range(len(btf) - 1, 0, -1) if btf.kind(n) is Kind.DATASEC)
+    return {btf.name(number): number for number in numbers}
 
 
 def _origin(section: Section) -> Origin | None:

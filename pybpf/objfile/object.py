@@ -86,11 +86,12 @@ class Object:
 
         Raises ObjectError for a file that is none or is damaged, OSError where it cannot be read.
         """
-        path = Path(path)
-        if path.stat().st_size > _SIZE_AT_MOST:
-            reason = f"{path.stat().st_size} bytes are more than any object has"
+        with Path(path).open("rb") as file:
+            data = file.read(_SIZE_AT_MOST + 1)
+        if len(data) > _SIZE_AT_MOST:
+            reason = f"over {_SIZE_AT_MOST >> 20} MiB are more than any object has"
             raise ObjectError(str(path), reason)
-        return cls.parse(path.read_bytes(), str(path))
+        return cls.parse(data, str(path))
 
     @classmethod
     def parse(cls, data: bytes, path: str = "<bytes>") -> Object:
@@ -166,9 +167,13 @@ _Rows = tuple[list[int], list[_Row]]
 
 
 def _sorted(rows: Iterable[_Row]) -> _Rows[_Row]:
-    """Return rows in the order of their offsets, and these, to look places up in."""
-    ordered = sorted(rows, key=lambda row: row.offset)
-    return [row.offset for row in ordered], ordered
+    """Return rows in the order of their offsets, and these, to look places up in.
+
+    An instruction has one row: the last.
+    """
+    by_offset = {row.offset: row for row in rows}
+    offsets = sorted(by_offset)
+    return offsets, [by_offset[offset] for offset in offsets]
 
 
 def _moved(
