@@ -307,3 +307,12 @@ def test_a_traced_run_is_a_step_run():
 
     assert machine.run(assemble("r0 = 1; exit")) == 1
     assert seen == [0, 1]
+
+
+@pytest.mark.parametrize("factor", [0, 1, 2])
+@pytest.mark.parametrize("imm", [-1, -5, -(1 << 31), (1 << 31) - 1])
+def test_products_of_small_numbers(factor, imm):
+    """A product is negative even where a factor is 1."""
+    text = f"r0 = {factor}; r0 *= {imm}; *(u64 *)(r10 - 8) = r0; r0 = *(u64 *)(r10 - 8); exit"
+    machine = Machine(fast=True)
+    assert machine.run(assemble(text)) == factor * imm & (1 << 64) - 1

@@ -170,8 +170,11 @@ class Values:
                 bound = None if known is None else (0, _ones(known[1] | unsigned))
                 self.let(dst, f"{reg} {effect} {unsigned:#x}", bound)
             case Effect.MUL:
-                factor = (imm, imm) if imm >= 0 else ANY64
-                self._product(dst, f"{reg} * {imm}", self.tight(dst), factor)
+                known = self.tight(dst)
+                if imm >= 0:
+                    self._product(dst, f"{reg} * {imm}", known, (imm, imm))
+                else:
+                    self.let(dst, f"{reg} * {imm}", None)  # negative, if only by a factor of 1
             case Effect.LSH:
                 self._product(dst, f"{reg} << {imm & 63}", self.tight(dst), (1 << (imm & 63),) * 2)
             case Effect.RSH:
