@@ -10,6 +10,7 @@ from pybpf.script import MapSpec
 from pybpf.vm.memory import AddressSpace, Region, Trap
 
 _HEADER = 8
+_CAPACITY = 64 << 20
 
 
 class _Record:
@@ -120,7 +121,7 @@ def finish_record(maps: Iterable[object], address: int, *, discard: bool) -> Non
 
 
 class PerfEventArray:
-    """A perf buffer for every CPU, each of ``capacity`` bytes (None: endless).
+    """A perf buffer for every CPU, each of ``capacity`` bytes (None: 64 MiB).
 
     A sample takes its size and a u32 that holds it, together rounded up to 8, and a header of 8
     bytes. Samples of all CPUs are kept in the order they were sent, an order the kernel loses.
@@ -142,7 +143,8 @@ class PerfEventArray:
         if cpu >= len(self._taken):
             return -ENOENT
         length = _HEADER + -(-(len(data) + 4) // 8) * 8
-        if self.capacity is not None and self._taken[cpu] + length > self.capacity:
+        capacity = _CAPACITY if self.capacity is None else self.capacity
+        if self._taken[cpu] + length > capacity:
             self.lost += 1
             return -ENOSPC
         self._taken[cpu] += length

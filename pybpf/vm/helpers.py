@@ -91,7 +91,7 @@ def for_each_map_elem(vm: Machine, table: int, function: int, ctx: int, flags: i
     if flags:
         return -EINVAL
     calls = 0
-    for key, _ in list(found.items()):
+    for key in found.keys():  # noqa: SIM118 - a map, no dict
         address = found.lookup(key, vm.world.cpu)
         if not address:
             continue
@@ -292,7 +292,7 @@ def trace_printk(vm: Machine, template: int, size: int) -> int:
     )
     if text is None:
         return -EINVAL
-    vm.world.printed.append(text.decode("utf-8", "backslashreplace"))
+    vm.world.print(text)
     return len(text)
 
 

@@ -34,8 +34,32 @@ _TARGETS = frozenset(
 )
 
 
+_KEYS_OF_4 = frozenset({MapType.ARRAY, MapType.PERCPU_ARRAY})
+_KEY_AT_MOST, _VALUE_AT_MOST, _RING_AT_MOST = 4 << 20, 256 << 20, 256 << 20
+_RINGS = frozenset({MapType.RINGBUF, MapType.USER_RINGBUF})
+_LPM_KEYS = range(5, 261)
+
+
+def _check_sizes(spec: MapSpec) -> None:
+    """Refuse what no kernel makes, and what would take more memory than a machine shall have."""
+    problem = None
+    if spec.type in _KEYS_OF_4 and spec.key_size != 4:
+        problem = f"keys have 4 bytes, not {spec.key_size}"
+    elif spec.type is MapType.LPM_TRIE and spec.key_size not in _LPM_KEYS:
+        problem = f"keys have 5 to 260 bytes, not {spec.key_size}"
+    elif spec.key_size > _KEY_AT_MOST:
+        problem = f"keys of {spec.key_size} bytes are more than {_KEY_AT_MOST >> 20} MiB"
+    elif spec.value_size > _VALUE_AT_MOST:
+        problem = f"values of {spec.value_size} bytes are more than {_VALUE_AT_MOST >> 20} MiB"
+    elif spec.type in _RINGS and spec.max_entries > _RING_AT_MOST:
+        problem = f"{spec.max_entries} bytes are more than {_RING_AT_MOST >> 20} MiB"
+    if problem is not None:
+        raise PybpfError(f"map {spec.name} of type {spec.type.name}: {problem}")
+
+
 def make_map(spec: MapSpec, memory: AddressSpace, cpus: int) -> Map:
-    """Return a new map; raises PybpfError for a type that is not emulated."""
+    """Return a new map; raises PybpfError for a type or size that is not emulated."""
+    _check_sizes(spec)
     match spec.type:
         case MapType.HASH | MapType.PERCPU_HASH | MapType.LRU_HASH | MapType.LRU_PERCPU_HASH:
             return HashMap(spec, memory, cpus)

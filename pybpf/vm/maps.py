@@ -9,7 +9,7 @@ arraymap.c and map_in_map.c.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from errno import E2BIG, EEXIST, EINVAL, ENOENT
 from typing import Protocol
 
@@ -112,6 +112,10 @@ class HashMap(_Values):
         for key, element in self._elements.items():
             yield key, tuple(bytes(region.data) for region in element)
 
+    def keys(self) -> Iterable[bytes]:
+        """Return the keys of now; elements may come and go meanwhile."""
+        return tuple(self._elements)
+
     def clear(self) -> None:
         """Remove every element."""
         for key in list(self._elements):
@@ -172,6 +176,11 @@ class ArrayMap(_Values):
             element = self._elements.get(index)
             key = index.to_bytes(self.spec.key_size, self._memory.byteorder)
             yield key, zero if element is None else tuple(bytes(copy.data) for copy in element)
+
+    def keys(self) -> Iterable[bytes]:
+        """Return every index, which may be too many to hold them all."""
+        size, order = self.spec.key_size, self._memory.byteorder
+        return (index.to_bytes(size, order) for index in range(self.spec.max_entries))
 
     def clear(self) -> None:
         """Zero every value."""

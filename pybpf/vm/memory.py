@@ -25,6 +25,8 @@ _MASK = (1 << 64) - 1
 _BIAS = 0x8000_0000
 _FIRST = 0x0100_0000
 _NULL_PAGE = 4096
+_AT_MOST = 512 << 20
+"""Bytes of all regions together: a program that asks for more shall not get the machine's."""
 
 _STALE = b"\xcc"
 
@@ -72,9 +74,17 @@ class AddressSpace:
         self._regions: dict[int, Region] = {}
         self._next = _FIRST
         self._retired: list[Region] = []
+        self._total = 0
 
     def add(self, data: bytearray, name: str, *, writable: bool = True) -> Region:
-        """Make ``data`` itself, not a copy of it, accessible at an address never used before."""
+        """Make ``data`` itself, not a copy of it, accessible at an address never used before.
+
+        Raises Trap where all regions would have more than 512 MiB.
+        """
+        self._total += len(data)
+        if self._total > _AT_MOST:
+            self._total -= len(data)
+            raise Trap(f"{name} of {len(data)} bytes: a machine has {_AT_MOST >> 20} MiB in all")
         region = Region((self._next << 32) | _BIAS, data, name, writable=writable)
         self._regions[self._next] = region
         self._next += 1
@@ -98,7 +108,8 @@ class AddressSpace:
     def settle(self) -> None:
         """Forget the regions that were freed or retired; call it between runs."""
         for region in self._retired:
-            self._regions.pop(region.address >> 32, None)
+            if self._regions.pop(region.address >> 32, None) is region:
+                self._total -= len(region.data)
         self._retired.clear()
 
     def find(self, address: int) -> Region | None:

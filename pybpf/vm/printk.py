@@ -11,7 +11,9 @@ from collections.abc import Callable, Sequence
 
 # format     : (TEXT | conversion)* NUL
 # conversion : '%%' | '%' [-+ 0#]* DIGIT* ('l' | 'll')? [diuxXcps]
-_PIECE = re.compile(rb"([^%]+)|%(?:(%)|([-+ 0#]*\d*)(l{0,2})([diuxXcps]))")
+_PIECE = re.compile(rb"([^%]+)|%(?:(%)|([-+ 0#]*)(\d*)(l{0,2})([diuxXcps]))")
+_WIDTH_DIGITS, _WIDEST = 4, b"9999"
+"""No conversion is wider: the kernel's buffer of a message has 1,024 bytes."""
 
 
 def format_message(
@@ -32,14 +34,15 @@ def format_message(
         if found is None:
             return None
         position = found.end()
-        plain, percent, prefix, length, letter = found.groups()
+        plain, percent, flags, width, length, letter = found.groups()
         if letter is None:
             printed += plain or percent
             continue
         value = next(values, None)
         if value is None:
             return None
-        printed += _convert(b"%" + prefix, length, letter, value, string)
+        wide = _WIDEST if len(width) > _WIDTH_DIGITS else width
+        printed += _convert(b"%" + flags + wide, length, letter, value, string)
     return printed
 
 

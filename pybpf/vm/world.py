@@ -9,6 +9,8 @@ from pybpf.dataclass import dataclass, field
 
 _PID_NAMESPACE = (4, 0xEFFF_FFFC)
 _KERNEL_HALF = 1 << 63
+_LINE = 64
+"""Bytes that a line takes beside its text."""
 
 
 def _repeatable() -> Callable[[], int]:
@@ -35,7 +37,7 @@ class World:
     at; nothing lies outside them. ``pid_namespace`` is the (device, inode) of the namespace that
     pid and tid belong to. ``ifindex`` is the device that packets come from, ``release`` the kernel
     whose helpers these are, where releases differ. What programs print with bpf_trace_printk is
-    appended to ``printed``.
+    appended to ``printed``, up to 64 MiB.
     """
 
     cpu: int = 0
@@ -66,6 +68,13 @@ class World:
     ancestors: tuple[int, ...] = ()
     symbols: Mapping[str, int] = field(default_factory=dict)
     hook_result: int = 0
+    _room: int = 64 << 20
+
+    def print(self, text: bytes) -> None:
+        """Append a line to what programs print, while there is room."""
+        self._room -= len(text) + _LINE
+        if self._room >= 0:
+            self.printed.append(text.decode("utf-8", "backslashreplace"))
 
     def read(self, address: int, size: int) -> bytes | None:
         """Return ``size`` bytes of kernel or user memory, or None where some are missing.

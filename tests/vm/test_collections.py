@@ -4,12 +4,14 @@ from errno import E2BIG, EEXIST, EINVAL, ENOENT, ENOSPC
 
 import pytest
 
+from pybpf.errors import PybpfError
 from pybpf.isa.abi import MapType
 from pybpf.isa.assembler import assemble
 from pybpf.script import MapRole, MapSpec
+from pybpf.vm import memory
 from pybpf.vm.kinds import make_map
 from pybpf.vm.machine import Machine
-from pybpf.vm.memory import AddressSpace
+from pybpf.vm.memory import AddressSpace, Trap
 
 U64 = 1 << 64
 
@@ -240,4 +242,36 @@ ALL = [kind for kind in MapType if kind not in {MapType.UNSPEC, MapType.STRUCT_O
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.name)
 def test_every_map_type_can_be_made(kind):
-    assert made(kind, key=8, value=8, entries=4096).spec.type is kind
+    key = 4 if kind in {MapType.ARRAY, MapType.PERCPU_ARRAY} else 8
+    assert made(kind, key=key, value=8, entries=4096).spec.type is kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value", "entries", "reason"),
+    [
+        (MapType.ARRAY, 0, 8, 4, "keys have 4 bytes, not 0"),
+        (MapType.PERCPU_ARRAY, 8, 8, 4, "keys have 4 bytes, not 8"),
+        (MapType.LPM_TRIE, 4, 8, 4, "keys have 5 to 260 bytes, not 4"),
+        (MapType.HASH, 1 << 30, 8, 4, "keys of 1073741824 bytes are more than 4 MiB"),
+        (MapType.ARRAY, 4, (1 << 32) - 1, 1, "values of 4294967295 bytes are more than 256 MiB"),
+        (MapType.QUEUE, 0, 1 << 31, 4, "values of 2147483648 bytes are more than 256 MiB"),
+        (MapType.RINGBUF, 0, 0, 1 << 31, "2147483648 bytes are more than 256 MiB"),
+    ],
+)
+def test_sizes_that_are_not_emulated(kind, key, value, entries, reason):
+    with pytest.raises(PybpfError, match=f"map . of type {kind.name}: {reason}"):
+        made(kind, key=key, value=value, entries=entries)
+
+
+def test_no_program_takes_all_memory(monkeypatch):
+    """There is so much at most, however many elements it adds."""
+    monkeypatch.setattr(memory, "_AT_MOST", 5 << 20)
+    machine = Machine([MapSpec("m", MapRole.MAP, MapType.HASH, 4, 2 << 20, 64)])
+    found = machine.maps["m"]
+    value = bytes(2 << 20)
+    assert [found.update(bytes([n, 0, 0, 0]), value) for n in range(2)] == [0, 0]
+    with pytest.raises(Trap, match="a value of map m of 2097152 bytes: a machine has 5 MiB in all"):
+        found.update(b"abcd", value)
+    assert found.delete(bytes(4)) == 0
+    machine.memory.settle()
+    assert found.update(b"abcd", value) == 0

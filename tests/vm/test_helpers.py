@@ -359,6 +359,7 @@ def test_perf_event_output(bench):
         (b"%p", "ffffffffffffffff"),
         (b"%s", "(efault)"),
         (b"%q", None),
+        (b"%99999999999999999999d", " " * 9997 + "-1"),
         (b"%d%d%d%d", None),
         (b"\xe4", None),
         (b"100%", None),
@@ -496,3 +497,20 @@ def test_for_each_map_elem_visits_every_element(bench):
     """
 
     assert bench.run(text) == 2 << 32 | (10 + 40)
+
+
+def test_for_each_stops_in_an_array_of_any_length():
+    machine = Machine([MapSpec("m", MapRole.MAP, MapType.ARRAY, 4, 8, (1 << 32) - 1)])
+    text = """
+        r1 = map:m ll; r2 = subprog:each ll; r3 = 0; r4 = 0
+        call bpf_for_each_map_elem; exit
+    each: r0 = *(u32 *)(r2 + 0); r0 >>= 1; exit
+    """
+    assert machine.run(assemble(text)) == 3
+
+
+def test_what_programs_print_has_an_end():
+    world = World()
+    for _ in range(3):
+        world.print(b"x" * (30 << 20))
+    assert [len(line) >> 20 for line in world.printed] == [30, 30]

@@ -88,7 +88,7 @@ def trace_vprintk(vm: Machine, template: int, size: int, data: int, length: int)
     text = _formatted(vm, template, size, data, length)
     if text is None:
         return -EINVAL
-    vm.world.printed.append(text.decode("utf-8", "backslashreplace"))
+    vm.world.print(text)
     return len(text)
 
 
@@ -97,14 +97,14 @@ def seq_printf(vm: Machine, _seq: int, template: int, size: int, data: int, leng
     text = _formatted(vm, template, size, data, length)
     if text is None:
         return -EINVAL
-    vm.world.printed.append(text.decode("utf-8", "backslashreplace"))
+    vm.world.print(text)
     return 0
 
 
 def seq_write(vm: Machine, _seq: int, data: int, length: int) -> int:
     """Pass bytes to a reader of an iterator."""
     text = vm.memory.read(data, length & U32)
-    vm.world.printed.append(text.decode("utf-8", "backslashreplace"))
+    vm.world.print(text)
     return 0
 
 
