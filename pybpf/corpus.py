@@ -28,7 +28,7 @@ it looked at; ``errno``, where a kernel judged. So is what a run gave: ``id``; `
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 from pybpf.dataclass import dataclass, field
 from pybpf.errors import PybpfError
@@ -42,6 +42,10 @@ _SOURCES: Mapping[FixupKind, int] = {"map_fd": 1, "map_value": 2}
 _LDDW = 0x18
 _SLOT = 8
 _U32 = 0xFFFFFFFF
+_LINE = 64 << 20
+_DIGITS = 100
+_DEEPEST = 8
+"""Maps within maps; kernels take one."""
 
 
 class CorpusError(PybpfError):
@@ -154,19 +158,50 @@ def read_file(path: str) -> Iterator[CorpusProgram]:
 def read_lines(path: str) -> Iterator[bytes]:
     """Yield the lines of a file, which xz may have compressed (``.xz``).
 
-    Raises OSError where it cannot be read, or is not compressed so.
+    Raises OSError where it cannot be read, or is not compressed so, and CorpusError for a line of
+    more than 64 MiB.
     """
     if path.endswith(".xz"):
         import lzma
 
         try:
             with lzma.open(path) as packed:
-                yield from packed
+                yield from bounded_lines(packed)
         except (lzma.LZMAError, EOFError) as error:
             raise OSError(str(error)) from None
     else:
         with open(path, "rb") as plain:  # noqa: PTH123 - pathlib loads slowly
-            yield from plain
+            yield from bounded_lines(plain)
+
+
+def bounded_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines of a file as they come; raises CorpusError for one of more than 64 MiB."""
+    number = 1
+    while line := file.readline(_LINE + 1):
+        if len(line) > _LINE:
+            raise CorpusError(number, f"it has more than {_LINE >> 20} MiB")
+        yield line
+        number += 1
+
+
+def parse_json(text: str | bytes, number: int) -> Any:
+    """Return the value that a line of JSON holds; raises CorpusError with the line's ``number``."""
+    import json
+
+    def constant(name: str) -> None:
+        raise ValueError(f"{name} is no value")
+
+    def integer(digits: str) -> int:
+        if len(digits) > _DIGITS:
+            raise ValueError(f"a number has {len(digits)} digits")
+        return int(digits)
+
+    try:
+        return json.loads(text, parse_constant=constant, parse_int=integer)
+    except ValueError as error:
+        raise CorpusError(number, f"no JSON: {error}") from None
+    except RecursionError:
+        raise CorpusError(number, "no JSON: nested too deeply") from None
 
 
 def parse_program(line: str | bytes, number: int = 1) -> CorpusProgram:
@@ -199,28 +234,49 @@ def parse_program(line: str | bytes, number: int = 1) -> CorpusProgram:
     )
 
 
-def _map(reader: _Reader, row: Mapping[str, Any], earlier: list[CorpusMap]) -> CorpusMap:
+def _map(
+    reader: _Reader, row: Mapping[str, Any], earlier: list[CorpusMap], depth: int = 0
+) -> CorpusMap:
     inner = row.get("inner_map")
     if isinstance(inner, int) and not isinstance(inner, bool):
         if not 0 <= inner < len(earlier):
             raise CorpusError(reader.line, f'"inner_map" {inner} is no map before this one')
         inner_map = earlier[inner]
+        if depth + _depth(inner_map) >= _DEEPEST:
+            raise CorpusError(reader.line, f"maps are nested more than {_DEEPEST} deep")
     elif inner is None:
         inner_map = None
     else:
-        inner_map = _map(reader, reader.object(inner, '"inner_map"'), earlier)
+        if depth == _DEEPEST:
+            raise CorpusError(reader.line, f"maps are nested more than {_DEEPEST} deep")
+        inner_map = _map(reader, reader.object(inner, '"inner_map"'), earlier, depth + 1)
+    key_size, value_size = reader.number(row, "key_size"), reader.number(row, "value_size")
+    entries = tuple(reader.entry(entry) for entry in reader.list(row, "entries"))
+    for part, size, index in (("key", key_size, 0), ("value", value_size, 1)):
+        for entry in entries:
+            if len(entry[index]) != size:
+                reason = f"an entry's {part} has {len(entry[index])} bytes, not {size}"
+                raise CorpusError(reader.line, reason)
     return CorpusMap(
         type=reader.number(row, "type", required=True),
-        key_size=reader.number(row, "key_size"),
-        value_size=reader.number(row, "value_size"),
+        key_size=key_size,
+        value_size=value_size,
         max_entries=reader.number(row, "max_entries"),
         map_flags=reader.number(row, "map_flags"),
         inner_map=inner_map,
         btf_key=reader.number(row, "btf_key"),
         btf_value=reader.number(row, "btf_value"),
-        entries=tuple(reader.entry(entry) for entry in reader.list(row, "entries")),
+        entries=entries,
         frozen=row.get("frozen") is True,
     )
+
+
+def _depth(found: CorpusMap) -> int:
+    """Return how many maps are within a map."""
+    count = 0
+    while found.inner_map is not None:
+        found, count = found.inner_map, count + 1
+    return count
 
 
 def _fixup(reader: _Reader, row: Mapping[str, Any], insns: bytes, maps: int) -> Fixup:
@@ -359,12 +415,7 @@ class _Reader:
         self.line = line
 
     def json(self, text: str | bytes) -> Any:
-        import json
-
-        try:
-            return json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise CorpusError(self.line, f"no JSON: {error}") from None
+        return parse_json(text, self.line)
 
     def object(self, value: Any, what: str) -> Mapping[str, Any]:
         if not isinstance(value, dict):

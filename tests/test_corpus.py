@@ -14,7 +14,10 @@ FULL = CorpusProgram(
     bytes.fromhex(LOAD + LOAD + EXIT),
     37,
     1,
-    (CorpusMap(12, 4, 4, 2, 0, INNER), CorpusMap(2, 4, 16, 1, 0, None, 1, 3, ((b"k", b"v"),))),
+    (
+        CorpusMap(12, 4, 4, 2, 0, INNER),
+        CorpusMap(2, 4, 16, 1, 0, None, 1, 3, ((b"key.", b"v" * 16),)),
+    ),
     (Fixup(0, "map_fd", 0), Fixup(2, "map_value", 1)),
     "MIT",
     b"btf",
@@ -100,6 +103,31 @@ def test_calls_of_the_kernel_have_a_slot_and_a_name(kfuncs):
             '{"insns": "", "id": 1, "maps": [{"type": 1, "entries": [1]}]}',
             "line 3: an entry is no [key, value]",
         ),
+        (
+            '{"insns": "", "id": 1, "maps": [{"type": 1, "key_size": 4, "entries": [["00", ""]]}]}',
+            "line 3: an entry's key has 1 bytes, not 4",
+        ),
+        (
+            '{"insns": "", "id": 1, "maps": [{"type": 1, "entries": [["", "0000"]]}]}',
+            "line 3: an entry's value has 2 bytes, not 0",
+        ),
+        (
+            '{"insns": "", "id": 1, "maps": ['
+            + '{"type": 12, "inner_map": ' * 400
+            + "null"
+            + "}" * 400
+            + "]}",
+            "line 3: maps are nested more than 8 deep",
+        ),
+        (
+            '{"insns": "", "id": 1, "maps": [{"type": 1}, '
+            + ", ".join(f'{{"type": 12, "inner_map": {n}}}' for n in range(3000))
+            + "]}",
+            "line 3: maps are nested more than 8 deep",
+        ),
+        ('{"insns": "", "id": NaN}', "line 3: no JSON: NaN is no value"),
+        ('{"insns": "", "id": ' + "9" * 5000 + "}", "line 3: no JSON: a number has 5000 digits"),
+        ("[" * 100_000, "line 3: no JSON: nested too deeply"),
     ],
 )
 def test_what_is_no_program_is_told_with_its_line(line, message):

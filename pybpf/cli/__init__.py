@@ -92,6 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _give_up_output()
         print(f"error: {error.strerror or error}", file=sys.stderr)
         return 1
+    except MemoryError:
+        print("error: there is not enough memory for this", file=sys.stderr)
+        return 1
     except Exception as error:
         if isinstance(error.__cause__, KeyboardInterrupt):
             # Python 3.11 makes another error of it while a class is made (__set_name__).

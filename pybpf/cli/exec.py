@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pybpf.vm.world import World
 
 _BUDGET = 1_000_000
+_GREATEST = (1 << 63) - 1
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +45,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def _number(text: str) -> int:
     value = int(text, 0)
-    if value < 0:
+    if not 0 <= value <= _GREATEST:
         raise ValueError
     return value
 
@@ -84,11 +85,21 @@ def _batch(options: argparse.Namespace) -> int:
         if getattr(options, name):
             option = "FILE" if name == "file" else f"--{name}"
             raise UsageError(f"--batch goes with no {option}: a line holds all that a run takes")
-    from pybpf.vm.batch import run_lines
+    from pybpf.vm.batch import answer_lines
 
-    lines = inputs.read_bytes(options.batch).splitlines()
-    for answer in run_lines(lines, fast=options.fast, budget=options.budget):
-        sys.stdout.write(answer + "\n")
+    bad: list[int] = []
+    lines = inputs.lines(options.batch)
+    for answer in answer_lines(lines, fast=options.fast, budget=options.budget):
+        sys.stdout.write(answer.text + "\n")
+        sys.stdout.flush()
+        if not answer.is_program:
+            bad.append(answer.line)
+    if bad:
+        what = f"line {bad[0]} holds no program"
+        if len(bad) > 1:
+            what = f"{len(bad)} lines hold no program, the first is line {bad[0]}"
+        print(f"error: {options.batch}: {what}", file=sys.stderr)
+        return 1
     return 0
 
 

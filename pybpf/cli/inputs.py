@@ -7,7 +7,7 @@ import re
 import stat
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pybpf.cli import UsageError
@@ -17,22 +17,41 @@ if TYPE_CHECKING:
     from pybpf.target.target import Target
 
 _LIKE_A_FILE = re.compile(r"[\w./~+-]+")
+_LONGEST = 256 << 20
 _PAGE = 4096
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
-def read_bytes(name: str, most: int = -1) -> bytes:
+def read_bytes(name: str, most: int | None = None) -> bytes:
     """Return the content of a file, or of standard input for ``-``, ``most`` bytes of it.
 
-    Raises UsageError.
+    Raises UsageError, also for more than 256 MiB where ``most`` is not given: some have no end.
     """
+    size = _LONGEST + 1 if most is None else most
     try:
         if name == "-":
-            return sys.stdin.buffer.read(most)
-        with open(name, "rb") as file:  # noqa: PTH123 - pathlib loads slowly
-            return file.read(most)
+            data = sys.stdin.buffer.read(size)
+        else:
+            with open(name, "rb") as file:  # noqa: PTH123 - pathlib loads slowly
+                data = file.read(size)
     except OSError as error:
         raise UsageError(f"cannot read {name}: {error.strerror}") from None
+    if most is None and len(data) > _LONGEST:
+        raise UsageError(f"cannot read {name}: it has more than {_LONGEST >> 20} MiB")
+    return data
+
+
+def lines(name: str) -> Iterator[bytes]:
+    """Yield the lines of a file, which xz may have compressed, or of standard input, as they come.
+
+    Raises UsageError where it cannot be read, CorpusError for a line of more than 64 MiB.
+    """
+    from pybpf.corpus import bounded_lines, read_lines
+
+    try:
+        yield from bounded_lines(sys.stdin.buffer) if name == "-" else read_lines(name)
+    except OSError as error:
+        raise UsageError(f"cannot read {name}: {error.strerror or error}") from None
 
 
 def read_text(name: str) -> Source:

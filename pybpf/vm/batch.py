@@ -16,8 +16,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pybpf.corpus import CorpusError, CorpusProgram, RunResult, parse_program
-from pybpf.dataclass import replace
+from pybpf.corpus import CorpusError, CorpusProgram, RunResult, parse_json, parse_program
+from pybpf.dataclass import dataclass, replace
 from pybpf.errors import PybpfError
 from pybpf.isa.abi import MapType, ProgType
 from pybpf.isa.insn import Insn, Program
@@ -27,37 +27,59 @@ from pybpf.script import MapRole, MapSpec
 from pybpf.vm import testrun
 from pybpf.vm.interpreter import run_on_memory
 from pybpf.vm.machine import BUDGET, Machine, Trace
-from pybpf.vm.maps import Map, MapOfMaps
+from pybpf.vm.maps import ArrayMap, Map, MapOfMaps
 from pybpf.vm.net.refusal import Refused
 from pybpf.vm.testrun import Result
 from pybpf.vm.world import World
+
+_LISTED = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a line, which counts from 1; ``is_program`` is False where it held none."""
+
+    line: int
+    text: str
+    is_program: bool
 
 
 def run_lines(
     lines: Iterable[str | bytes], *, fast: bool = False, budget: int = BUDGET
 ) -> Iterator[str]:
     """Yield a line of JSON for every line that is not blank: a bad one has a fault, too."""
+    return (answer.text for answer in answer_lines(lines, fast=fast, budget=budget))
+
+
+def answer_lines(
+    lines: Iterable[str | bytes], *, fast: bool = False, budget: int = BUDGET
+) -> Iterator[Answer]:
+    """Yield what ``run_lines`` yields, and of which line it is, and whether that was a program."""
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            yield json.dumps(_answer(line, number, fast=fast, budget=budget))
+            row, is_program = _answer(line, number, fast=fast, budget=budget)
+            yield Answer(number, json.dumps(row), is_program)
 
 
-def _answer(line: str | bytes, number: int, *, fast: bool, budget: int) -> Mapping[str, Any]:
+def _answer(
+    line: str | bytes, number: int, *, fast: bool, budget: int
+) -> tuple[Mapping[str, Any], bool]:
     row: object = None
+    is_program = True
     try:
-        row = json.loads(line)
+        row = parse_json(line, number)
         if isinstance(row, dict) and "prog_type" not in row:
-            return _on_memory(row, number, fast=fast, budget=budget)
+            return _on_memory(row, number, fast=fast, budget=budget), True
         program = parse_program(line, number)
-        return _on_packet(program, fast=fast, budget=budget)
-    except ValueError as error:
-        fault = f"line {number}: no JSON: {error}"
-    except RecursionError:
-        fault = f"line {number}: no JSON: nested too deeply"
+        return _on_packet(program, fast=fast, budget=budget), True
+    except CorpusError as error:
+        fault, is_program = str(error), False
     except PybpfError as error:
         fault = str(error)
+    except MemoryError:
+        fault = f"line {number}: there is not enough memory for it"
     known = row.get("id") if isinstance(row, dict) else None
-    return {"id": known, "r0": None, "mem": None, "fault": fault}
+    return {"id": known, "r0": None, "mem": None, "fault": fault}, is_program
 
 
 def _on_memory(
@@ -163,6 +185,9 @@ def _make_maps(program: CorpusProgram, machine: Machine) -> list[Map]:
                 spec.map_flags,
             )
         )
+        listed = spec.max_entries * (spec.key_size + spec.value_size)
+        if isinstance(found, ArrayMap) and listed > _LISTED:
+            raise Refused(7, f"map {number}: the elements of an array have {listed} bytes")
         for key, value in spec.entries:
             update = getattr(found, "update", None)
             if update is None:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 _WIDTH = 44
 # watch : 'r' NUMBER | ('r' NUMBER | 'mem' | 'ctx') [('+' | '-') NUMBER] ':' NUMBER
-_WATCH = re.compile(r"(r(?:10|\d)|mem|ctx)(?:([+-])(\d+|0x[0-9a-fA-F]+))?(?::(\d+))?")
+_WATCH = re.compile(
+    r"(r(?:10|[0-9])|mem|ctx)(?:([+-])([0-9]{1,20}|0x[0-9a-fA-F]{1,16}))?(?::([0-9]{1,9}))?"
+)
 _LONGEST = 4096
 
 

@@ -6,6 +6,9 @@ import sys
 
 import pytest
 
+from pybpf import corpus
+from pybpf.cli import inputs
+
 HINT = "  hint: `pybpf exec -h` shows the arguments"
 LOOP = """\
     r0 = 0
@@ -192,7 +195,8 @@ def test_a_batch_answers_each_line_with_one(pybpf, stdin, mode):
     said = pybpf("exec", "--batch", "-", *mode)
 
     nothing = "0: exit: r0 holds nothing: it was never set, or a call destroyed it"
-    assert (said.status, said.err) == (0, "")
+    assert said.status == 1
+    assert said.err == "error: -: 4 lines hold no program, the first is line 6\n"
     assert [json.loads(line) for line in said.out.splitlines()] == [
         {"id": "a", "r0": 5, "mem": None, "fault": None},
         {"id": 7, "r0": None, "mem": "0102", "fault": nothing},
@@ -217,3 +221,46 @@ def test_a_batch_answers_each_line_with_one(pybpf, stdin, mode):
         },
         {"id": None, "r0": None, "mem": None, "fault": "line 11: the program is no object"},
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--budget", "9" * 30], f"argument --budget: invalid number value: '{'9' * 30}'"),
+        (["--watch", "r1+" + "9" * 5000 + ":8"], "is nothing to watch"),
+        (["--watch", "r1:" + "9" * 5000], "is nothing to watch"),
+    ],
+)
+def test_numbers_without_end(execute, options, reason):
+    said = execute("r0 = 5; exit", *options)
+    assert (said.status, said.out) == (1, "")
+    assert reason in said.err
+
+
+def test_batch_tells_of_lines_that_are_no_programs(pybpf, tmp_path):
+    path = tmp_path / "batch.jsonl"
+    good = '{"id": "a", "insns": "b7000000050000009500000000000000"}\n'
+    path.write_text(good + "{\n" + good)
+    said = pybpf("exec", "--batch", path)
+    assert said.status == 1
+    assert [json.loads(line)["r0"] for line in said.out.splitlines()] == [5, None, 5]
+    assert said.err == f"error: {path}: line 2 holds no program\n"
+    path.write_text(good + "[]\n\n1\n")
+    assert pybpf("exec", "--batch", path).err == (
+        f"error: {path}: 2 lines hold no program, the first is line 2\n"
+    )
+
+
+def test_files_without_end(pybpf, monkeypatch):
+    monkeypatch.setattr(inputs, "_LONGEST", 1 << 20)
+    for command in ("exec", "asm", "dis"):
+        said = pybpf(command, "/dev/zero")
+        assert said.status == 1
+        assert said.err == "error: cannot read /dev/zero: it has more than 1 MiB\n"
+
+
+def test_lines_without_end(pybpf, monkeypatch):
+    monkeypatch.setattr(corpus, "_LINE", 1 << 20)
+    said = pybpf("exec", "--batch", "/dev/zero")
+    assert (said.status, said.out) == (1, "")
+    assert said.err == "error: line 1: it has more than 1 MiB\n"

@@ -1,12 +1,14 @@
 """Programs of a corpus in the VM: maps, fixups, entries, and what cannot be run."""
 
+import json
+
 import pytest
 
 from pybpf.corpus import CorpusMap, CorpusProgram, Fixup, RunResult
 from pybpf.errors import VmFault
 from pybpf.isa.abi import MapType, ProgType
 from pybpf.isa.assembler import assemble
-from pybpf.vm.batch import vm_run
+from pybpf.vm.batch import run_lines, vm_run
 
 COUNT = """
     r1 = map[idx:0] ll
@@ -65,3 +67,25 @@ def test_what_cannot_be_run(refused, errno):
 def test_a_fault_is_no_result():
     with pytest.raises(VmFault, match="null pointer"):
         vm_run(program("r1 = 0; r0 = *(u8 *)(r1 + 0); exit"))
+
+
+@pytest.mark.parametrize(
+    ("spec", "fault"),
+    [
+        ({"key_size": 0, "value_size": 8, "max_entries": 4}, "keys have 4 bytes, not 0"),
+        ({"key_size": 4, "value_size": (1 << 32) - 1, "max_entries": 1}, "more than 256 MiB"),
+        ({"key_size": 4, "value_size": 8, "max_entries": (1 << 32) - 1}, "have 51539607540 bytes"),
+    ],
+)
+def test_maps_that_no_machine_holds(spec, fault):
+    program = {
+        "id": "a",
+        "prog_type": 1,
+        "insns": bytes(assemble("r0 = 1; exit")).hex(),
+        "data": "00" * 14,
+    }
+    lines = [json.dumps({**program, "maps": [{"type": 2, **spec}]}), json.dumps(program)]
+    first, second = map(json.loads, run_lines(lines))
+    assert first["r0"] is None
+    assert fault in first["fault"]
+    assert second["fault"] is None
