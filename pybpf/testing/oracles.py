@@ -10,7 +10,7 @@ judges hundreds of programs a second: ask about many at once.
 
 from __future__ import annotations
 
-import os
+import runpy
 import subprocess
 import sys
 import tempfile
@@ -76,10 +76,13 @@ def guest_problem(kernel: str = KERNEL) -> str | None:
     """Say why there can be no guest with this kernel here, or None where there may be one."""
     if not _TOOL.exists():
         return "guests need tools/guest.py, which only a checkout of pybpf has"
-    kernels = Path(os.environ.get("PYBPF_KERNELS") or _CHECKOUT / ".kernels")
-    if not (kernels / kernel).is_dir():
+    tool = runpy.run_path(str(_TOOL))
+    if kernel not in tool["KERNELS"]:
+        return f"there are guests with {', '.join(tool['KERNELS'])}, not with {kernel}"
+    if not (tool["kernels_dir"]() / kernel).is_dir():
         return f"there is no kernel {kernel}: run `python tools/guest.py fetch {kernel}`"
-    return None
+    missing: list[str] = tool["missing_programs"](tool["host_environment"]()["PATH"])
+    return f"a guest needs {', '.join(missing)}" if missing else None
 
 
 def judge(

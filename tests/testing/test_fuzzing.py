@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 import sys
 
@@ -176,6 +177,17 @@ def test_without_a_checkout_the_kernel_loops_are_left_out(monkeypatch, tmp_path,
     assert "left out: model (the model accepts nothing that a kernel rejects): guests need " in (
         capsys.readouterr().err
     )
+
+
+def test_what_guests_lack_is_told(monkeypatch, tmp_path):
+    problem = oracles.guest_problem
+    assert problem("5.15") == "there are guests with 6.1, 6.12, 7.3, not with 5.15"
+    monkeypatch.setenv("PYBPF_KERNELS", str(tmp_path))
+    expected = "there is no kernel 6.12: run `python tools/guest.py fetch 6.12`"
+    assert problem("6.12") == expected
+    tmp_path.joinpath("6.12").mkdir()
+    monkeypatch.setattr(shutil, "which", lambda name, **_: None if name == "vng" else name)
+    assert problem("6.12") == "a guest needs vng (pip install virtme-ng)"
 
 
 def test_this_kernel_is_never_asked(monkeypatch):
