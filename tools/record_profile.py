@@ -237,6 +237,19 @@ def unprivileged(*, loud: bool) -> dict[str, str]:
     return found
 
 
+def unasked_notes(*, loud: bool, memory: bool, nobody: bool) -> list[str]:
+    """Return what was left out by the options, or as ``nobody`` may load programs here."""
+    notes = []
+    if not loud:
+        names = ", ".join(sorted(HELPER_NAMES[number] for number in LOUD))
+        notes.append(f"not asked, so not allowed: {names} (--loud)")
+    if not memory:
+        notes.append("not asked, so unknown: kernel functions (--memory)")
+    if not nobody:
+        notes.append("not asked, so nothing is allowed: users without rights may load no programs")
+    return notes
+
+
 def record(name: str, *, loud: bool, memory: bool) -> dict[str, Any]:
     """Return the profile of the running kernel."""
     kernel = Kernel()
@@ -247,7 +260,9 @@ def record(name: str, *, loud: bool, memory: bool) -> dict[str, Any]:
     asked = instructions(kernel)
     documented = behaviour.known(behaviour.INSTRUCTIONS, (version[0], version[1]))
     unasked = {"btf_id", "func", "call_kfunc", "gotox", "tail_call_in_subprogram"}
+    nobody = unprivileged(loud=loud)
     kfuncs: Mapping[str, Mapping[str, str]] = {}
+    notes += unasked_notes(loud=loud, memory=memory, nobody=bool(nobody))
     if memory:
         from kernel_memory import registered_kfuncs
 
@@ -265,7 +280,7 @@ def record(name: str, *, loud: bool, memory: bool) -> dict[str, Any]:
         "limits": limits(kernel),
         "map_types": ranges(maps),
         "program_types": types,
-        "unprivileged": unprivileged(loud=loud),
+        "unprivileged": nobody,
         "kfuncs": kfuncs,
     }
 

@@ -54,6 +54,18 @@ def test_differences(tool, usual, helpers, text):
     assert tool("record_profile").difference(usual, helpers) == text
 
 
+def test_what_is_not_asked_is_noted(tool):
+    notes = tool("record_profile").unasked_notes
+
+    assert notes(loud=True, memory=True, nobody=True) == []
+    assert notes(loud=False, memory=False, nobody=False) == [
+        "not asked, so not allowed: "
+        + "bpf_probe_write_user, bpf_trace_printk, bpf_trace_vprintk (--loud)",
+        "not asked, so unknown: kernel functions (--memory)",
+        "not asked, so nothing is allowed: users without rights may load no programs",
+    ]
+
+
 def test_every_program_type_is_asked_about(tool):
     asked = {subject.type for subject in tool("bpf_probes").SUBJECTS}
 
