@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
-from pybpf.corpus import CorpusError, Verdict, format_verdict, parse_program
+from pybpf.corpus import CorpusError, VerdictKind, parse_program
 from pybpf.dataclass import dataclass
 from pybpf.target.profile import profile
 from pybpf.verifier.within import verify_within
@@ -105,19 +105,31 @@ def answer(line: str | bytes, number: int, judge: Judge) -> Answer:
     report = verify_within(
         program, profile(judge.kernel), judge.seconds, privileged=judge.privileged
     )
-    found = Verdict(program.id, report.verdict, report.insn, report.message, report.processed)
-    return Answer(format_verdict(found), number)
+    text = _row(_id(line), report.verdict, report.insn, report.message, report.processed)
+    return Answer(text, number)
 
 
 def _unknown(
     ident: str | int | None, message: str, number: int, *, is_program: bool = True
 ) -> Answer:
-    row = {"id": ident, "verdict": "unknown", "insn": None, "message": message, "processed": 0}
-    return Answer(json.dumps(row, separators=(",", ":")), number, is_program)
+    return Answer(_row(ident, "unknown", None, message, 0), number, is_program)
+
+
+def _row(
+    ident: str | int | None, verdict: VerdictKind, insn: int | None, message: str, processed: int
+) -> str:
+    row = {
+        "id": ident,
+        "verdict": verdict,
+        "insn": insn,
+        "message": message,
+        "processed": processed,
+    }
+    return json.dumps(row, separators=(",", ":"))
 
 
 def _id(line: str | bytes) -> str | int | None:
-    """Return the id that a line gives, even where it holds no program."""
+    """Return the id that a line gives, a number or a text, even where it holds no program."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):

@@ -5,9 +5,9 @@ Two kinds of lines are read. One has plain memory, for which r1 and r2 are addre
     {"id": "a", "insns": HEX, "mem": HEX or null}
     {"id": "a", "r0": 3, "mem": HEX or null, "fault": null}
 
-The other is that of ``pybpf.corpus``, with a type of program, maps, packet and context; then the
-answer has ``data``, ``ctx`` and ``maps``, too, and ``errno`` where the kernel would not run it.
-A fault is text, and r0 null with it.
+The other is that of ``pybpf.corpus``, with a type of program, maps, packet and context, and no
+memory; then the answer has ``data``, ``ctx`` and ``maps``, too, and ``errno`` where the kernel
+would not run it. A fault is text, and r0 null with it. The id is the line's own, text or number.
 """
 
 from __future__ import annotations
@@ -68,10 +68,11 @@ def _answer(
     is_program = True
     try:
         row = parse_json(line, number)
-        if isinstance(row, dict) and "prog_type" not in row:
+        if isinstance(row, dict) and _has_memory(row):
             return _on_memory(row, number, fast=fast, budget=budget), True
         program = parse_program(line, number)
-        return _on_packet(program, fast=fast, budget=budget), True
+        answer = _on_packet(program, fast=fast, budget=budget)
+        return {**answer, "id": row["id"] if isinstance(row, dict) else None}, True
     except CorpusError as error:
         fault, is_program = str(error), False
     except PybpfError as error:
@@ -80,6 +81,11 @@ def _answer(
         fault = f"line {number}: there is not enough memory for it"
     known = row.get("id") if isinstance(row, dict) else None
     return {"id": known, "r0": None, "mem": None, "fault": fault}, is_program
+
+
+def _has_memory(row: Mapping[str, Any]) -> bool:
+    """Whether a line is of the form with plain memory; ``mem`` says so in spite of a type."""
+    return row.get("prog_type") is None or row.get("mem") is not None
 
 
 def _on_memory(

@@ -190,6 +190,9 @@ def test_a_batch_answers_each_line_with_one(pybpf, stdin, mode):
         '{"id": "e", "insns": "ff00000000000000"}',
         '{"id": "f", "insns": ""}',
         '["g"]',
+        f'{{"id": 8, "prog_type": 6, "insns": "{EXIT5}", "mem": "0A", "data": null}}',
+        f'{{"id": 9, "prog_type": 6, "insns": "{EXIT5.upper()}", "data": "{"00" * 14}"}}',
+        f'{{"id": 10, "prog_type": null, "insns": "{EXIT5}", "expect": {{}}}}',
     ]
     stdin("\n".join(lines).encode())
     said = pybpf("exec", "--batch", "-", *mode)
@@ -220,6 +223,9 @@ def test_a_batch_answers_each_line_with_one(pybpf, stdin, mode):
             "fault": "0: (end): the program does not end here: an exit is missing",
         },
         {"id": None, "r0": None, "mem": None, "fault": "line 11: the program is no object"},
+        {"id": 8, "r0": 5, "mem": "0a", "fault": None},
+        {"id": 9, "r0": 5, "mem": None, "fault": None, "data": "00" * 14, "ctx": "", "maps": []},
+        {"id": 10, "r0": 5, "mem": None, "fault": None},
     ]  # fmt: skip
 
 

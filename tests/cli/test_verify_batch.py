@@ -73,7 +73,7 @@ def test_maps_are_part_of_a_line(verify):
 
     status, (answer,), _ = verify(lines(lookup))
 
-    assert (status, answer["id"], answer["verdict"]) == (0, "7", "accept"), answer
+    assert (status, answer["id"], answer["verdict"]) == (0, 7, "accept"), answer
 
 
 MALFORMED = [
