@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import importlib.util
 import json
 import os
 import re
@@ -247,3 +248,25 @@ def c_objects(tmp_path_factory):
             tool = Path(__file__).parents[1] / "tools" / "objects.py"
             subprocess.run([sys.executable, tool, folder], check=True, capture_output=True)
     return folder
+
+
+@pytest.fixture(scope="session")
+def guest():
+    """Return tools/guest.py, which is a script and in no package."""
+    path = Path(__file__).parents[1] / "tools" / "guest.py"
+    spec = importlib.util.spec_from_file_location("guest", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def kernel_in_guest(guest):
+    """Return the kernel series that tests boot: the quickest, and in the stable suite."""
+    if missing := guest.missing_programs(guest.host_environment()["PATH"]):
+        pytest.skip(f"a guest needs {', '.join(missing)}")
+    try:
+        guest.fetch("6.12")
+    except guest.GuestError as error:
+        pytest.skip(str(error))
+    return "6.12"

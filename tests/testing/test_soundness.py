@@ -13,18 +13,7 @@ from pybpf.testing.soundness import Tally, compare
 
 DATA = Path(__file__).parent.parent / "data" / "verifier"
 KERNELS = ("6.12", "7.3")
-GUEST = "6.12"
 JUDGED, RUN = 3000, 600
-
-verify = pytest.importorskip("pybpf.verifier.verify", reason="there is no model yet")
-
-
-@pytest.fixture(scope="module")
-def guest():
-    """A kernel series that guests can boot here."""
-    if problem := oracles.guest_problem(GUEST):
-        pytest.skip(problem)
-    return GUEST
 
 
 def told(problem):
@@ -34,10 +23,10 @@ def told(problem):
 
 @pytest.mark.boots_guest
 @pytest.mark.timeout(900)
-def test_the_model_accepts_nothing_that_a_kernel_rejects(guest):
+def test_the_model_accepts_nothing_that_a_kernel_rejects(kernel_in_guest):
     asked = list(programs(seed=41, count=JUDGED))
     try:
-        problems = list(model_accepts(asked, guest))
+        problems = list(model_accepts(asked, kernel_in_guest))
     except oracles.GuestUnavailable as error:
         pytest.skip(str(error))
 
@@ -47,10 +36,10 @@ def test_the_model_accepts_nothing_that_a_kernel_rejects(guest):
 
 @pytest.mark.boots_guest
 @pytest.mark.timeout(900)
-def test_the_vm_gives_what_a_kernel_gives(guest):
+def test_the_vm_gives_what_a_kernel_gives(kernel_in_guest):
     asked = list(runnable(seed=41, count=RUN))
     try:
-        judged = oracles.kernel_test_run(asked, guest)
+        judged = oracles.kernel_test_run(asked, kernel_in_guest)
     except oracles.GuestUnavailable as error:
         pytest.skip(str(error))
 

@@ -144,16 +144,10 @@ def test_a_guest_needs_a_kernel(guest, tmp_path, monkeypatch):
         guest.run("6.1", ["true"], cpus=1, memory="1G", timeout=1)
 
 
-@pytest.fixture(scope="module")
-def kernel(guest):
+@pytest.fixture
+def kernel(kernel_in_guest):
     """A kernel series that can be booted here."""
-    if missing := guest.missing_programs(guest.host_environment()["PATH"]):
-        pytest.skip(f"a guest needs {', '.join(missing)}")
-    try:
-        guest.fetch(KERNEL)
-    except guest.GuestError as error:
-        pytest.skip(str(error))
-    return KERNEL
+    return kernel_in_guest
 
 
 @pytest.mark.boots_guest
