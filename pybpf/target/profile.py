@@ -33,6 +33,9 @@ LIVE = "live"
 _FILE_SIZE = 1 << 20
 _GREATEST = 1 << 10
 """No helper, type or attach type has a number above this."""
+_MOST = 1 << 40
+_SHOWN = 40
+_RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
 
 
 class ProfileError(TargetError):
@@ -98,23 +101,23 @@ class Profile:
 
     def __init__(self, facts: Mapping[str, Any], name: str | None = None) -> None:
         try:
-            self.name: str = name or str(facts["name"])
-            self.release = str(facts["release"])
-            self.date = str(facts["date"])
-            self.arch = str(facts["arch"])
+            self.name: str = name or _text(facts, "name")
+            self.release = _text(facts, "release")
+            self.date = _text(facts, "date")
+            self.arch = _text(facts, "arch")
             self.origin = Origin(facts["origin"])
-            self.notes: tuple[str, ...] = tuple(map(str, facts["notes"]))
+            self.notes: tuple[str, ...] = tuple(_notes(facts["notes"]))
             self.version = _version(self.release)
             self.instructions = frozenset(facts["instructions"].split())
             self.features = frozenset(facts["features"].split())
             self.map_types = frozenset(map(MapType, _numbers(facts["map_types"])))
-            self.limits = Limits(**{name: int(n) for name, n in facts["limits"].items()})
+            self.limits = Limits(**{name: _limit(name, n) for name, n in facts["limits"].items()})
             self._types: dict[str, dict[str, str]] = _texts(facts["program_types"])
             self._kfuncs: dict[str, dict[str, str]] = _texts(facts["kfuncs"])
             self._unprivileged = _texts({"": facts["unprivileged"]})[""]
             self.program_types = frozenset(ProgType[kind.upper()] for kind in self._types)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ProfileError(f"no kernel profile: {error!r}") from None
+            raise ProfileError(f"no kernel profile: {_reason(error)}") from None
 
     def __repr__(self) -> str:
         return f"Profile({self.name!r}, {self.release!r}, {self.origin.value})"
@@ -128,7 +131,7 @@ class Profile:
                 for attach in (0, *AttachType):
                     self.helpers(kind, attach, sleepable=True)
         except ValueError as error:
-            raise ProfileError(f"no kernel profile: {error!r}") from None
+            raise ProfileError(f"no kernel profile: {error}") from None
         return self
 
     def attach_types(self, prog_type: ProgType) -> frozenset[int]:
@@ -171,6 +174,8 @@ class Profile:
             wanted += ["sleepable", f"{attach}/sleepable"]
         for key in wanted:
             for change in facts.get(f"helpers/{key}", "").split():
+                if change[0] not in "+-":
+                    raise ValueError(f"'{change[:_SHOWN]}' is no change, as +1-3 and -7 are")
                 (numbers.update if change[0] == "+" else numbers.difference_update)(
                     _numbers(change[1:])
                 )
@@ -280,8 +285,10 @@ def _read(path: Path) -> Mapping[str, Any]:
         facts = json.loads(data)
     except OSError as error:
         raise ProfileError(error.strerror or str(error)) from None
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise ProfileError(f"no kernel profile: {error}") from None
+    except RecursionError:
+        raise ProfileError("no kernel profile: nested too deeply") from None
     if not isinstance(facts, dict):
         raise ProfileError("no kernel profile: no JSON object")
     if facts.get("profile") != VERSION:
@@ -291,11 +298,42 @@ def _read(path: Path) -> Mapping[str, Any]:
     return facts
 
 
+def _text(facts: Mapping[str, Any], name: str) -> str:
+    text = facts[name]
+    if not isinstance(text, str):
+        raise TypeError(f"'{name}' is no text")
+    return text
+
+
+def _notes(value: object) -> Iterable[str]:
+    if not isinstance(value, list):
+        raise TypeError("'notes' is no list")
+    return map(str, value)
+
+
+def _limit(name: str, value: object) -> int:
+    """Return a limit; raises ValueError for what is none."""
+    if name not in Limits.__slots__:
+        raise ValueError(f"there is no limit '{name[:_SHOWN]}'")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= _MOST:
+        raise ValueError(f"the limit '{name}' is no number from 1 to {_MOST}")
+    return value
+
+
+def _reason(error: Exception) -> str:
+    """Say in words what an exception about a profile's facts means."""
+    if isinstance(error, KeyError):
+        return f"there is no '{error.args[0]}'"
+    if isinstance(error, ValueError):
+        return str(error)
+    return f"a field is of another type: {error}"
+
+
 def _texts(table: Any) -> dict[str, dict[str, str]]:
     """Return a table of tables of texts; raises AttributeError or TypeError where it is none."""
     found = {name: dict(facts.items()) for name, facts in table.items()}
     if any(not isinstance(text, str) for facts in found.values() for text in facts.values()):
-        raise TypeError("a text is none")
+        raise TypeError("no text")
     return found
 
 
@@ -309,10 +347,13 @@ def _version(release: str) -> tuple[int, int]:
 def _numbers(text: str) -> Iterable[int]:
     """Yield the numbers of ranges such as ``1-3,7``."""
     for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        if int(last or first) > _GREATEST:
-            raise ValueError(f"{last or first} is no number of a helper or type")
-        yield from range(int(first), int(last or first) + 1)
+        found = _RANGE.fullmatch(part)
+        if found is None:
+            raise ValueError(f"'{part[:_SHOWN]}' is no number of a helper or type, nor a range")
+        first, last = int(found[1]), int(found[2] or found[1])
+        if not first <= last <= _GREATEST:
+            raise ValueError(f"{part} is no number of a helper or type, nor a range of them")
+        yield from range(first, last + 1)
 
 
 def ranges(numbers: Iterable[int]) -> str:
