@@ -184,16 +184,12 @@ def _world(options: argparse.Namespace) -> World:
 
 
 def _type(name: str | None, *, xdp: bool) -> ProgType:
+    from pybpf.cli.subjects import program_type
     from pybpf.isa.abi import ProgType
-    from pybpf.suggest import did_you_mean
 
     if name is None:
         return ProgType.XDP if xdp else ProgType.SYSCALL
-    found = ProgType.__members__.get(name.upper())
-    if found is None:
-        names = [each.lower() for each in ProgType.__members__]
-        raise UsageError(f"there is no program type '{name}'{did_you_mean(name.lower(), names)}")
-    return found
+    return program_type(name)[0]
 
 
 def _hex(text: str | None, option: str) -> bytes:

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
     from pybpf.verifier.subject import Subject
 
 _ELF = b"\x7fELF"
+_DIGITS = 10
+# No script begins like this: there a probe comes first.
+_INSTRUCTION = re.compile(
+    rb"\s*(?:[rw]\d+ *\W{0,3}= |\*\([us]\d+ \*\)|(?:call|goto) \S|exit\s*(?:;|\Z))"
+)
+_LISTED = {"program type": "\n  hint: such as xdp, sched_cls, socket_filter, kprobe, tracepoint"}
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -78,6 +84,15 @@ def _script(data: bytes | None, options: argparse.Namespace) -> Sequence[Subject
             f"{options.file} is neither an object nor a script\n"
             "  hint: --type says that it holds the instructions of a program, and of which type"
         )
+    if data is not None and options.file.endswith(".c"):
+        command = f"clang -O2 -g -target bpf -c {options.file} -o {options.file[:-2]}.o"
+        raise UsageError(f"{options.file} is C, and no object\n  hint: {command}")
+    if _INSTRUCTION.match(os.fsencode(options.file) if data is None else data):
+        name = "this" if data is None else options.file
+        raise UsageError(
+            f"{name} is assembler text, and no script\n"
+            "  hint: --type says of which type the program is, as in --type xdp"
+        )
     from pybpf.compiler.pipeline import compile_script
     from pybpf.verifier.subject import of_script
 
@@ -114,12 +129,31 @@ def _object(data: bytes, options: argparse.Namespace) -> Sequence[Subject]:
 
 def _types(options: argparse.Namespace) -> tuple[ProgType, AttachType | None]:
     """Return the types that ``--type`` and ``--attach`` name; raises UsageError."""
-    from pybpf.isa.abi import AttachType, ProgType
+    from pybpf.isa.abi import AttachType
 
-    prog_type = _member(options.type, ProgType, "program type")
+    prog_type, attach = program_type(options.type)
     if options.attach is None:
-        return prog_type, None
+        return prog_type, attach
     return prog_type, _member(options.attach, AttachType, "attach type")
+
+
+def program_type(name: str) -> tuple[ProgType, AttachType | None]:
+    """Return the type that a name means, a number, or the section of an object such as ``tc``.
+
+    A section may tell the attach type, too. Raises UsageError with the nearest names.
+    """
+    from pybpf.isa.abi import ProgType
+
+    section = None
+    if name.lower() not in _names(ProgType):
+        from pybpf.objfile.sections import Trait, parse
+
+        section = parse(name)
+        if section and section.kind.traits & (Trait.SLEEPABLE | Trait.FRAGS):
+            section = None  # it says of the program what --type does not
+    if section is None:
+        return _member(name, ProgType, "program type"), None
+    return section.kind.prog_type, section.kind.attach_type
 
 
 def _one(data: bytes | None, options: argparse.Namespace) -> Subject:
@@ -180,11 +214,18 @@ _Number = TypeVar("_Number", bound="IntEnum")
 
 
 def _member(name: str, kind: type[_Number], what: str) -> _Number:
-    """Return the type that a name means; raises UsageError with the nearest names."""
-    found = kind.__members__.get(name.upper())
-    if found is None:
+    """Return the type that a name or number means; raises UsageError with the nearest names."""
+    plain = re.sub(r"^bpf_(prog_type_|map_type_)?", "", name.lower())
+    if plain.isdecimal() and len(plain) < _DIGITS and int(plain) in {int(each) for each in kind}:
+        return kind(int(plain))
+    names = _names(kind)
+    if plain not in names:
         from pybpf.suggest import did_you_mean
 
-        similar = did_you_mean(name.lower(), [each.lower() for each in kind.__members__])
-        raise UsageError(f"there is no {what} '{name}'{similar}")
-    return found
+        similar = did_you_mean(plain, names)
+        raise UsageError(f"there is no {what} '{name}'{similar or _LISTED.get(what, '')}")
+    return kind[plain.upper()]
+
+
+def _names(kind: type[_Number]) -> list[str]:
+    return [each.lower() for each in kind.__members__]

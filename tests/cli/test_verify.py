@@ -241,6 +241,8 @@ def test_json_of_what_is_accepted(verify):
     }  # fmt: skip
 
 
+SUCH_AS = "  hint: such as xdp, sched_cls, socket_filter, kprobe, tracepoint"
+TYPE_IT = "  hint: --type says of which type the program is, as in --type xdp"
 USAGE = [
     ([], "nothing to verify\n  hint: an object, a script, or --batch FILE"),
     (["--type", "xdpp", "exit"], "there is no program type 'xdpp'; did you mean 'xdp'?"),
@@ -259,6 +261,11 @@ USAGE = [
         "the program names a map 'a', and there is none\n  hint: such as --map a=hash:4:8:16",
     ),
     (["--type", "xdp", "nofile.o"], "there is no file 'nofile.o', and it is no program either"),
+    (["--type", "nonsense", "exit"], f"there is no program type 'nonsense'\n{SUCH_AS}"),
+    (["--type", "1234", "exit"], f"there is no program type '1234'\n{SUCH_AS}"),
+    (["r0 = 1; exit"], f"this is assembler text, and no script\n{TYPE_IT}"),
+    (["  *(u32 *)(r10 - 4) = 0\nexit"], f"this is assembler text, and no script\n{TYPE_IT}"),
+    (["exit"], f"this is assembler text, and no script\n{TYPE_IT}"),
     (["--type", "xdp", ""], "<program> holds no instruction"),
     (["--jobs", "2", "x"], "--jobs goes with --batch"),
     (["--json", "--log", "x"], "--log prints text: it does not go with --json"),
@@ -273,6 +280,42 @@ USAGE = [
         ),
     ),
 ]
+
+
+def test_c_is_compiled_first(verify, tmp_path):
+    path = tmp_path / "x.c"
+    path.write_text("int x;")
+
+    said = verify(path)
+    assert (said.status, said.out) == (1, "")
+    assert said.err == (
+        f"error: {path} is C, and no object\n"
+        f"  hint: clang -O2 -g -target bpf -c {path} -o {tmp_path}/x.o\n"
+    )
+
+
+TYPES = [
+    (["xdp"], 6),
+    (["XDP"], 6),
+    (["6"], 6),
+    (["BPF_PROG_TYPE_XDP"], 6),
+    (["tc"], 3),
+    (["classifier"], 3),
+    (["socket"], 1),
+    (["kprobe/vfs_read"], 2),
+    (["tracepoint"], 5),
+    (["cgroup_skb/egress"], 8),
+    (["cgroup_skb", "--attach", "BPF_CGROUP_INET_EGRESS"], 8),
+    (["cgroup_skb", "--attach", "1"], 8),
+]
+
+
+@pytest.mark.parametrize(("words", "number"), TYPES)
+def test_types_by_name_number_and_section(verify, words, number):
+    said = verify("--json", "--type", *words, "r0 = 2\nexit")
+
+    assert (said.status, said.err) == (0, "")
+    assert json.loads(said.out)["programs"][0]["prog_type"] == number
 
 
 @pytest.mark.parametrize(("arguments", "message"), USAGE)
