@@ -5,13 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from errno import EACCES
 from typing import TYPE_CHECKING
 
 from pybpf.cli import UsageError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pybpf.testing.loops import Loop
 
+_MINUTES = 1e9
 _NAMES = ("text", "modes", "values", "model", "runs")
 
 
@@ -28,12 +32,11 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Fuzz; the exit status is 1 where something was found."""
-    from pathlib import Path
-
     from pybpf.testing.fuzzing import Fuzzer
 
-    if not 0 < options.minutes < float("inf"):
+    if not 0 < options.minutes < _MINUTES:
         raise UsageError("--minutes takes a number above 0")
+    folder = _folder(options.corpus)
     seed = options.seed
     if seed is None:
         import secrets
@@ -42,7 +45,7 @@ def main(options: argparse.Namespace) -> int:
     loops = _loops(options)
     say, show = _printers()
     say(f"seed {seed}, Linux {options.kernel}; loops: {', '.join(loop.name for loop in loops)}")
-    fuzzer = Fuzzer(loops, options.kernel, seed, Path(options.corpus), say, show)
+    fuzzer = Fuzzer(loops, options.kernel, seed, folder, say, show)
     try:
         fuzzer.run(60 * options.minutes)
     except KeyboardInterrupt:
@@ -51,6 +54,25 @@ def main(options: argparse.Namespace) -> int:
     if fuzzer.again:
         say(f"{fuzzer.again} more programs failed as those found did")
     return 1 if fuzzer.found else 0
+
+
+def _folder(name: str) -> Path:
+    """Return the folder of the corpus, made if need be; raises UsageError where none can be kept.
+
+    That is asked before hours are spent on what could not be written down.
+    """
+    import os
+    from pathlib import Path
+
+    folder = Path(name)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(EACCES, os.strerror(EACCES))
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot write to {name}: {why}") from None
+    return folder
 
 
 def _loops(options: argparse.Namespace) -> list[Loop]:

@@ -170,6 +170,14 @@ def test_arguments_that_make_no_sense(arguments, message, capsys):
     assert capsys.readouterr().err.startswith(message)
 
 
+def test_a_folder_that_nothing_can_be_kept_in(tmp_path, capsys):
+    file = tmp_path / "file"
+    file.write_text("")
+    for name, why in ((file, "File exists"), (file / "below", "Not a directory")):
+        assert main(["fuzz", "--loops", "text", "--corpus", str(name)]) == 1
+        assert capsys.readouterr().err == f"error: cannot write to {name}: {why}\n"
+
+
 def test_without_a_checkout_the_kernel_loops_are_left_out(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(oracles, "_TOOL", tmp_path / "none")
     arguments = ["--minutes", "0.002", "--loops", "text,model", "--corpus", str(tmp_path)]
