@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -25,7 +26,8 @@ _GREATEST = (1 << 63) - 1
 def declare(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     add = parser.add_argument
-    add("file", nargs="?", metavar="FILE", help="assembler text, hexadecimal or bytes; - is stdin")
+    add("file", nargs="?", metavar="FILE-or-TEXT",
+        help="assembler text, hexadecimal or bytes; - is stdin")  # fmt: skip
     add("--batch", metavar="FILE", help="run a program a line of JSON, answer with a line each")
     add("--mem", metavar="HEX", help="memory: r1 is its address, r2 its size")
     add("--type", metavar="NAME", help="run as a program of this type, such as xdp or sched_cls")
@@ -109,17 +111,21 @@ def _program(name: str) -> Program:
     from pybpf.isa.assembler import assemble
     from pybpf.isa.encoding import decode
 
-    data = inputs.read_bytes(name)
+    is_text = any(each in name for each in " ;\n") and not inputs.is_file(name)
+    data = os.fsencode(name) if is_text else inputs.read_bytes(name)
+    if data.startswith(b"\x7fELF"):
+        raise UsageError(f"{name} is an object; only `pybpf verify` takes those")
+    title = "<program>" if is_text else "<stdin>" if name == "-" else name
     code = from_hex(data)
     if not code.strip():
-        raise UsageError(f"{name} is empty")
+        raise UsageError(f"{title} is empty")
     if code is not data:
         return decode(code)
     try:
         text = data.decode()
     except UnicodeDecodeError:
         return decode(data)
-    return decode(data) if "\0" in text else assemble(text, "<stdin>" if name == "-" else name)
+    return decode(data) if "\0" in text else assemble(text, title)
 
 
 def _observers(options: argparse.Namespace) -> tuple[Tracer | None, Coverage | None]:

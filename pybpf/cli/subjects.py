@@ -24,7 +24,7 @@ _ELF = b"\x7fELF"
 _DIGITS = 10
 # No script begins like this: there a probe comes first.
 _INSTRUCTION = re.compile(
-    rb"\s*(?:[rw]\d+ *\W{0,3}= |\*\([us]\d+ \*\)|(?:call|goto) \S|exit\s*(?:;|\Z))"
+    rb"\s*(?:[rw]\d+ *s?\W{0,3}= |\*\([us]\d+ \*\)|(?:call|goto) \S|exit\s*(?:;|\Z))"
 )
 _LISTED = {"program type": "\n  hint: such as xdp, sched_cls, socket_filter, kprobe, tracepoint"}
 

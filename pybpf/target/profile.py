@@ -247,8 +247,8 @@ def profile(name: str | Path) -> Profile:
         from pybpf.suggest import did_you_mean
 
         raise ProfileError(
-            f"unknown kernel profile '{text}'{did_you_mean(text, (*NAMES, LIVE))}; "
-            f"there are {', '.join(NAMES)}, live, and files written by tools/record_profile.py"
+            f"unknown kernel profile '{text}'{did_you_mean(text, (*NAMES, LIVE))}\n"
+            f"  hint: there are {', '.join(NAMES)}, live, and files of tools/record_profile.py"
         )
     try:
         return Profile(_read(Path(name))).checked()

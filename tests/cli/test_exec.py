@@ -43,6 +43,21 @@ def execute(pybpf, tmp_path):
     return run
 
 
+def test_the_argument_may_be_the_text(pybpf):
+    said = pybpf("exec", "r0 = r2; exit", "--mem", "0102")
+    assert (said.status, said.out, said.err) == (0, "r0 = 2 (0x2)\ndata = 0102\n", "")
+    assert pybpf("exec", "b700000005000000 9500000000000000").out == "r0 = 5 (0x5)\n"
+
+    said = pybpf("exec", "r0 = ; exit")
+    assert (said.status, said.err.partition(": ")[0]) == (1, "<program>:1:5")
+
+
+def test_objects_are_not_run(execute):
+    said = execute(b"\x7fELF\2\1\1")
+    assert said.status == 1
+    assert said.err.endswith("program is an object; only `pybpf verify` takes those\n")
+
+
 @pytest.mark.parametrize("mode", [[], ["--fast"]])
 @pytest.mark.parametrize(
     ("text", "options", "out"),

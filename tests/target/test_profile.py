@@ -152,8 +152,8 @@ def test_an_unknown_name():
         profile("6.13")
 
     assert str(caught.value) == (
-        "unknown kernel profile '6.13'; did you mean '6.1', '6.12' or '6.18'?; there are 5.10, "
-        "5.15, 6.1, 6.6, 6.12, 6.18, 7.3, live, and files written by tools/record_profile.py"
+        "unknown kernel profile '6.13'; did you mean '6.1', '6.12' or '6.18'?\n  hint: there are "
+        "5.10, 5.15, 6.1, 6.6, 6.12, 6.18, 7.3, live, and files of tools/record_profile.py"
     )
 
 
