@@ -18,16 +18,21 @@ import struct
 from collections.abc import Mapping
 
 from pybpf.btf.reader import Btf, Kind, Linkage
+from pybpf.errors import ObjectError
 from pybpf.objfile.elf import Section, Symbol
 from pybpf.objfile.externs import Extern, ExternKind
 from pybpf.objfile.object import Object
 
 _KSYMS, _KCONFIG = ".ksyms", ".kconfig"
+_U32 = 0xFFFFFFFF
 _KIND_SHIFT, _KIND_MASK, _VLEN = 24, 0x1F << 24, 0xFFFF
 
 
 def kernel_types(found: Object) -> bytes:
-    """Return the object's BTF ready to be loaded, empty where it has none."""
+    """Return the object's BTF ready to be loaded, empty where it has none.
+
+    Raises ObjectError where a size or an offset does not fit it.
+    """
     section = found.elf.section(".BTF")
     if found.btf is None or section is None:
         return b""
@@ -42,6 +47,7 @@ class _Types:
         self._mark = "<" if found.byteorder == "little" else ">"
         self._externs: Mapping[str, Extern] = {extern.name: extern for extern in found.externs}
         self._symbols: Mapping[str, Symbol] = {s.name: s for s in found.elf.symbols if s.name}
+        self._sections = {section.name: section for section in reversed(found.elf.sections)}
         self._integer = next((n for n in range(1, len(btf)) if btf.kind(n) is Kind.INT), 0)
 
     def fixed(self) -> bytes:
@@ -64,6 +70,10 @@ class _Types:
         return bytes(self._data)
 
     def _put(self, at: int, *words: int) -> None:
+        for word in words:
+            if not 0 <= word <= _U32:
+                reason = f"{word}, a size or a place, has more than 32 bits"
+                raise ObjectError(self._found.path, reason, section=".BTF", offset=at)
         struct.pack_into(f"{self._mark}{len(words)}I", self._data, at, *words)
 
     def _recast(self, number: int, kind: Kind, count: int) -> None:
@@ -101,7 +111,7 @@ class _Types:
             self._put(at + 12 + 12 * index, inner, offset, size)
 
     def _size(self, name: str, rows: list[tuple[int, int, int]]) -> int:
-        section = self._found.elf.section(name)
+        section = self._sections.get(name)
         end = max((offset + size for offset, _, size in rows), default=0)
         return end if section is None else max(section.size, end)
 

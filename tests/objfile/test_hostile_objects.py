@@ -201,6 +201,18 @@ def test_a_map_with_a_field_twice():
     assert made.refused() == "x.o: section .maps: map m: it has two fields type"
 
 
+def test_a_variable_behind_four_gigabytes():
+    texts = b"\0f\0.data\0"
+    types = INT + kind(1, 14, 0, 1, struct.pack("<I", 1))
+    types += kind(3, 15, 1, 8, struct.pack("<III", 2, 0, 8))
+    made = Maker(symbols=symbol(1, 0x12, 1, 0, 16) + symbol(1, 0x11, 4, 1 << 32))
+    made.add(b".data", PROGBITS, DATA, bytes(8)).add(b".BTF", PROGBITS, 0, btf(types, texts))
+    with pytest.raises(
+        ObjectError, match=r"section \.BTF .*4294967304, a size or a place, has more"
+    ):
+        list(corpus_programs(made.parse()))
+
+
 def test_files_without_end(monkeypatch):
     monkeypatch.setattr(module, "_SIZE_AT_MOST", 1 << 20)
     with pytest.raises(ObjectError, match="/dev/zero: over 1 MiB are more than any object has"):
