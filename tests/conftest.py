@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
 from pybpf.cli import main
 from pybpf.errors import KernelError, PybpfError
@@ -47,6 +48,15 @@ def pytest_configure(config):
 
 settings.register_profile("long", max_examples=2000, deadline=None)
 settings.register_profile("scripts", max_examples=500, deadline=None)
+# What one machine of a fleet finds, the others try next; see docs/fuzzing.md.
+settings.register_profile(
+    "fleet",
+    database=DirectoryBasedExampleDatabase(
+        os.environ.get("PYBPF_EXAMPLES", ".hypothesis/examples")
+    ),
+    max_examples=10_000,
+    deadline=None,
+)
 
 
 def why_no_bpf():

@@ -1,6 +1,8 @@
+import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -196,6 +198,22 @@ def test_what_guests_lack_is_told(monkeypatch, tmp_path):
     tmp_path.joinpath("6.12").mkdir()
     monkeypatch.setattr(shutil, "which", lambda name, **_: None if name == "vng" else name)
     assert problem("6.12") == "a guest needs vng (pip install virtme-ng)"
+
+
+def test_the_test_in_the_documentation_runs(tmp_path):
+    page = (Path(__file__).parents[2] / "docs/fuzzing.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    (mine,) = (block for block in blocks if "test_my_tool" in block)
+    (fleet,) = (block for block in blocks if "register_profile" in block)
+    tmp_path.joinpath("test_mine.py").write_text(mine)
+    fleet = fleet.replace("/shared/examples", str(tmp_path)).replace("10_000", "10")
+    tmp_path.joinpath("conftest.py").write_text(fleet)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n0",
+         "--hypothesis-profile=fleet", str(tmp_path)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "1 passed" in done.stdout, done.stdout
 
 
 def test_this_kernel_is_never_asked(monkeypatch):
