@@ -12,6 +12,7 @@ would not run it. A fault is text, and r0 null with it. The id is the line's own
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -33,6 +34,7 @@ from pybpf.vm.testrun import Result
 from pybpf.vm.world import World
 
 _LISTED = 64 << 20
+_MUCH = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +169,16 @@ def run_corpus(
     machine = Machine(world=world, fast=fast, budget=budget, trace=trace)
     maps = _make_maps(program, machine)
     linked = _linked(program)
-    result = testrun.run(
-        machine, linked, program.data or b"", program.ctx or b"", prog_type=prog_type
-    )
-    return result, tuple(_entries(found) for found in maps)
+    try:
+        result = testrun.run(
+            machine, linked, program.data or b"", program.ctx or b"", prog_type=prog_type
+        )
+        return result, tuple(_entries(found) for found in maps)
+    finally:
+        if machine.memory.total > _MUCH:
+            # A machine refers to itself: its memory would stay until Python looks for such.
+            del machine, maps
+            gc.collect()
 
 
 def _make_maps(program: CorpusProgram, machine: Machine) -> list[Map]:

@@ -107,7 +107,8 @@ class Queue(_Kept):
         if len(self._values) >= self.spec.max_entries:
             if not flags & EXIST:
                 return -E2BIG
-            self._values.popleft()
+            self._memory.take(-len(self._values.popleft()), "")
+        self._memory.take(len(value), f"a value of map {self.spec.name}")
         self._values.append(value)
         return 0
 
@@ -119,6 +120,7 @@ class Queue(_Kept):
         """Take the value that is next, or None."""
         if not self._values:
             return None
+        self._memory.take(-self.spec.value_size, "")
         return self._values.pop() if self._last else self._values.popleft()
 
     def values(self) -> tuple[bytes, ...]:
@@ -140,7 +142,9 @@ class Bloom(_Kept):
         """Put a value in."""
         if flags != ANY:
             return -EINVAL
-        self._values.add(value)
+        if value not in self._values:
+            self._memory.take(len(value), f"a value of map {self.spec.name}")
+            self._values.add(value)
         return 0
 
     def contains(self, value: bytes) -> bool:

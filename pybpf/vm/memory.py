@@ -74,21 +74,25 @@ class AddressSpace:
         self._regions: dict[int, Region] = {}
         self._next = _FIRST
         self._retired: list[Region] = []
-        self._total = 0
+        self.total = 0
+        """Bytes of all regions, and of what maps keep beside them."""
 
     def add(self, data: bytearray, name: str, *, writable: bool = True) -> Region:
         """Make ``data`` itself, not a copy of it, accessible at an address never used before.
 
         Raises Trap where all regions would have more than 512 MiB.
         """
-        self._total += len(data)
-        if self._total > _AT_MOST:
-            self._total -= len(data)
-            raise Trap(f"{name} of {len(data)} bytes: a machine has {_AT_MOST >> 20} MiB in all")
+        self.take(len(data), name)
         region = Region((self._next << 32) | _BIAS, data, name, writable=writable)
         self._regions[self._next] = region
         self._next += 1
         return region
+
+    def take(self, size: int, name: str) -> None:
+        """Count bytes that something takes, or with a minus gives back; raises Trap as ``add``."""
+        if self.total + size > _AT_MOST:
+            raise Trap(f"{name} of {size} bytes: a machine has {_AT_MOST >> 20} MiB in all")
+        self.total += size
 
     def add_low(self, data: bytearray, name: str) -> Region:
         """Make ``data`` accessible below 4 GiB, in place of what was so before."""
@@ -109,7 +113,7 @@ class AddressSpace:
         """Forget the regions that were freed or retired; call it between runs."""
         for region in self._retired:
             if self._regions.pop(region.address >> 32, None) is region:
-                self._total -= len(region.data)
+                self.total -= len(region.data)
         self._retired.clear()
 
     def find(self, address: int) -> Region | None:

@@ -1,6 +1,7 @@
 """Programs of a corpus in the VM: maps, fixups, entries, and what cannot be run."""
 
 import json
+import weakref
 
 import pytest
 
@@ -9,6 +10,7 @@ from pybpf.errors import VmFault
 from pybpf.isa.abi import MapType, ProgType
 from pybpf.isa.assembler import assemble
 from pybpf.vm.batch import run_lines, vm_run
+from pybpf.vm.machine import Machine
 
 COUNT = """
     r1 = map[idx:0] ll
@@ -89,3 +91,24 @@ def test_maps_that_no_machine_holds(spec, fault):
     assert first["r0"] is None
     assert fault in first["fault"]
     assert second["fault"] is None
+
+
+def test_the_memory_of_a_run_is_given_back(monkeypatch):
+    """Machines refer to themselves: one that took much must not wait for others."""
+    made = []
+    init = Machine.__init__
+
+    def watched(self, *arguments, **more):
+        init(self, *arguments, **more)
+        made.append(weakref.ref(self))
+
+    monkeypatch.setattr(Machine, "__init__", watched)
+    vm_run(
+        program(
+            "*(u32 *)(r10 - 4) = 0; r1 = map[idx:0] ll; r2 = r10; r2 += -4\n"
+            "call bpf_map_lookup_elem; r0 = 2; exit",
+            (CorpusMap(MapType.ARRAY, 4, 20 << 20, 1),),
+            (Fixup(1, "map_fd", 0),),
+        )
+    )
+    assert [reference() for reference in made] == [None]

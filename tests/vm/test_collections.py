@@ -275,3 +275,17 @@ def test_no_program_takes_all_memory(monkeypatch):
     assert found.delete(bytes(4)) == 0
     machine.memory.settle()
     assert found.update(b"abcd", value) == 0
+
+
+@pytest.mark.parametrize("kind", [MapType.QUEUE, MapType.STACK, MapType.BLOOM_FILTER])
+def test_values_without_regions_count_too(monkeypatch, kind):
+    monkeypatch.setattr(memory, "_AT_MOST", 5 << 20)
+    space = AddressSpace()
+    found = make_map(spec(kind, key=0, value=2 << 20, entries=64), space, 1)
+    values = [bytes([number]) * (2 << 20) for number in range(3)]
+    assert [found.push(value, 0) for value in values[:2]] == [0, 0]
+    with pytest.raises(Trap, match="a value of map m of 2097152 bytes: a machine has 5 MiB"):
+        found.push(values[2], 0)
+    if kind is not MapType.BLOOM_FILTER:
+        assert found.pop() is not None
+        assert found.push(values[2], 0) == 0
