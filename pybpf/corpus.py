@@ -13,11 +13,11 @@ the machine, 8 bytes a slot; ``insn`` counts slots. A fixup puts the descriptor 
 (``map_value``, whose offset the second slot holds). ``inner_map`` is a map as any other, or its
 number among those before it.
 
-What most programs do without may stand beside it: ``licence`` (GPL unless said); ``btf`` and
-``func_info`` (HEX, as the kernel takes them; callbacks need them); of a map ``btf_key`` and
-``btf_value``, the numbers of its types in ``btf`` (locks need them), and ``entries``, a list of
+What most programs do without may stand beside it: ``licence`` or ``license`` (GPL unless said);
+``btf`` and ``func_info`` (HEX, as the kernel takes them; callbacks need them); of a map ``btf_key``
+and ``btf_value``, the numbers of its types in ``btf`` (locks need them), and ``entries``, a list of
 ``[key, value]`` in HEX that it begins with, and ``frozen`` where user space gave up to change it;
-and for a run ``data`` and ``ctx``, in HEX.
+and for a run ``data`` and ``ctx``, in HEX. Other members say nothing.
 
 A verdict is a line, too: ``id``; ``verdict`` (accept, reject or unknown); ``insn``, the slot that
 is at fault, where that is known; ``message``, the verifier's; ``processed``, how many instructions
@@ -225,7 +225,7 @@ def parse_program(line: str | bytes, number: int = 1) -> CorpusProgram:
             _fixup(reader, reader.object(entry, 'an entry of "fixups"'), insns, len(maps))
             for entry in reader.list(row, "fixups")
         ),
-        licence=reader.text(row, "licence", "GPL"),
+        licence=reader.text(row, "licence", reader.text(row, "license", "GPL")),
         btf=reader.hex(row, "btf"),
         func_info=reader.hex(row, "func_info"),
         data=reader.hex(row, "data") if row.get("data") is not None else None,

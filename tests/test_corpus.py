@@ -39,6 +39,12 @@ def test_the_least_that_a_line_may_hold():
     assert program.slots == 1
 
 
+@pytest.mark.parametrize("name", ["licence", "license"])
+def test_a_licence_in_either_spelling(name):
+    line = f'{{"id": "a", "prog_type": 1, "insns": "{EXIT}", "{name}": "MIT", "asm": "exit"}}'
+    assert corpus.parse_program(line).licence == "MIT"
+
+
 def test_an_inner_map_may_be_a_map_before():
     maps = (
         '[{"type": 2, "key_size": 4, "value_size": 8, "max_entries": 1}, '
