@@ -37,8 +37,14 @@ def spill(w: Writer) -> None:
 
 
 def _scribble(w: Writer, slot: int) -> None:
-    """Note that a part of a slot was written: a copy of a register it is no more."""
-    if slot in w.state.stack:
+    """Note that a part of a slot was written: a copy of a register it is no more.
+
+    What is left of a pointer is no number that is the same in every run.
+    """
+    kind = w.state.stack.get(slot)
+    if w.exact and kind is not None and not isinstance(kind, Num):
+        del w.state.stack[slot]
+    elif slot in w.state.stack:
         w.state.stack[slot] = None
 
 
