@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pybpf.isa.abi import AttachType, ProgType
     from pybpf.script import MapSpec
+    from pybpf.target.profile import Profile
     from pybpf.verifier.subject import Subject
 
 _ELF = b"\x7fELF"
@@ -45,8 +46,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
     add("--target", metavar="FILE", help="compile a script for a snapshot, not this machine")
 
 
-def subjects(options: argparse.Namespace) -> Sequence[Subject]:
-    """Return the programs that the options name.
+def subjects(options: argparse.Namespace, kernel: Profile) -> Sequence[Subject]:
+    """Return the programs that the options name; scripts are compiled for the BPF of a kernel.
 
     Raises UsageError where there is none, ObjectError, SourceError or EncodingError where it is
     not what it should be.
@@ -64,7 +65,7 @@ def subjects(options: argparse.Namespace) -> Sequence[Subject]:
     elif options.type is not None:
         return [_one(data, options)]
     else:
-        found = _script(data, options)
+        found = _script(data, options, kernel)
     if options.prog is None:
         return found
     chosen = [one for one in found if one.name == options.prog]
@@ -77,7 +78,7 @@ def subjects(options: argparse.Namespace) -> Sequence[Subject]:
     return chosen
 
 
-def _script(data: bytes | None, options: argparse.Namespace) -> Sequence[Subject]:
+def _script(data: bytes | None, options: argparse.Namespace, kernel: Profile) -> Sequence[Subject]:
     """Return the probes of a script: what was read from a file, or else the argument itself."""
     if data is not None and b"\0" in data:
         raise UsageError(
@@ -94,6 +95,7 @@ def _script(data: bytes | None, options: argparse.Namespace) -> Sequence[Subject
             "  hint: --type says of which type the program is, as in --type xdp"
         )
     from pybpf.compiler.pipeline import compile_script
+    from pybpf.target.restricted import restricted
     from pybpf.verifier.subject import of_script
 
     given = options.file
@@ -101,6 +103,7 @@ def _script(data: bytes | None, options: argparse.Namespace) -> Sequence[Subject
     target = inputs.target(options.target, inputs.environment(options.arguments))
     if target.arch.byteorder != "little":
         raise UsageError("the model is of little-endian machines, and the target is none")
+    target = restricted(target, kernel.code_features)
     return [*of_script(compile_script(source, target))]
 
 

@@ -52,7 +52,7 @@ def main(options: argparse.Namespace) -> int:
 
     kernel = profile(options.kernel)
     judged = []
-    for subject in subjects.subjects(options):
+    for subject in subjects.subjects(options, kernel):
         judged.append((subject, _judge(subject, kernel, options)))
         if not options.json:
             from pybpf.cli.verdict import shown

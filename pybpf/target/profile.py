@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pybpf.dataclass import dataclass
 from pybpf.errors import TargetError
 from pybpf.isa.abi import AttachType, MapType, ProgType
+from pybpf.target import features
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,6 +135,19 @@ class Profile:
             raise ProfileError(f"no kernel profile: {error}") from None
         return self
 
+    @property
+    def code_features(self) -> frozenset[str]:
+        """What compiled scripts may use on this kernel, by the names in ``target.features``."""
+        found = {features.PROBE_READ_KERNEL}
+        for feature, names in _CODE.items():
+            if names <= self.instructions:
+                found.add(feature)
+        if MapType.RINGBUF in self.map_types:
+            found.add(features.RINGBUF)
+        if self.version not in _COMM_NOT_PADDED:
+            found.add(features.COMM_PADDED)
+        return frozenset(found)
+
     def attach_types(self, prog_type: ProgType) -> frozenset[int]:
         """Return the expected attach types with which a program of a type can be loaded.
 
@@ -196,6 +210,13 @@ class Profile:
     def _facts(self, prog_type: ProgType) -> Mapping[str, str]:
         return self._types.get(prog_type.name.lower(), {})
 
+
+_CODE: Mapping[str, frozenset[str]] = {
+    features.CPU_V4: frozenset({"sdiv", "smod", "movsx", "ldsx", "bswap", "gotol"}),
+    features.JMP32: frozenset({"v3"}),
+    features.MAP_VALUE_ADDR: frozenset({"map_value"}),
+}
+_COMM_NOT_PADDED = frozenset({(6, 0), (6, 1)})
 
 # Which registered set of kernel functions a program type looks into (btf_kfunc_hook).
 _HOOKS: Mapping[ProgType, str] = {

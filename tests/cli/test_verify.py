@@ -282,6 +282,14 @@ USAGE = [
 ]
 
 
+@pytest.mark.parametrize("kernel", ["5.10", "5.15", "6.1", "6.6", "7.3"])
+def test_a_script_is_compiled_for_the_kernel_that_judges(verify, kernel):
+    script = "tracepoint:sched/sched_switch { print(data->prev_prio / 3, comm); }"
+
+    said = verify("--kernel", kernel, "--target", TARGET, script)
+    assert (said.status, said.err) == (0, ""), said.out
+
+
 def test_c_is_compiled_first(verify, tmp_path):
     path = tmp_path / "x.c"
     path.write_text("int x;")

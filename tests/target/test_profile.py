@@ -9,6 +9,7 @@ import pytest
 
 from pybpf.isa.abi import AttachType, MapType, ProgType
 from pybpf.isa.helpers import HELPERS
+from pybpf.target import features
 from pybpf.target.behaviour import FEATURES, INSTRUCTIONS
 from pybpf.target.profile import NAMES, Origin, ProfileError, nearest, profile, ranges
 
@@ -155,6 +156,19 @@ def test_an_unknown_name():
         "unknown kernel profile '6.13'; did you mean '6.1', '6.12' or '6.18'?\n  hint: there are "
         "5.10, 5.15, 6.1, 6.6, 6.12, 6.18, 7.3, live, and files of tools/record_profile.py"
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "lacking"),
+    [
+        ("5.10", {features.CPU_V4}),
+        ("6.1", {features.CPU_V4, features.COMM_PADDED}),
+        ("6.6", set()),
+        ("7.3", set()),
+    ],
+)
+def test_what_compiled_scripts_may_use(name, lacking):
+    assert features.ALL - profile(name).code_features == lacking
 
 
 def test_a_file(tmp_path):
