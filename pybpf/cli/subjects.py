@@ -113,8 +113,11 @@ def _object(data: bytes, options: argparse.Namespace) -> Sequence[Subject]:
     from pybpf.objfile.object import Object
     from pybpf.verifier.subject import of_object
 
-    if options.arguments or options.target or options.map:
-        raise UsageError("arguments, --target and --map are not for objects")
+    if options.arguments:
+        other = options.arguments[0]
+        raise UsageError(f"one object at a time: '{other}' would be an argument of a script")
+    if options.target or options.map:
+        raise UsageError("--target and --map are not for objects")
     found = [*of_object(Object.parse(data, options.file))]
     if options.type is None:
         return found

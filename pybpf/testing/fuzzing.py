@@ -101,7 +101,7 @@ class Fuzzer:
 
     def progress(self) -> str:
         """Return how far the run has come."""
-        counts = ", ".join(f"{name} {count:,}" for name, count in self.checked.items())
+        counts = ", ".join(f"{loop.name} {self.checked.get(loop.name, 0):,}" for loop in self.loops)
         return f"{counts}; {len(self.found)} found"
 
     def _keep(self, loop: Loop, program: CorpusProgram, problem: str) -> None:

@@ -282,6 +282,14 @@ USAGE = [
 ]
 
 
+def test_one_object_at_a_time(verify, tmp_path):
+    path = tmp_path / "a.o"
+    path.write_bytes(b"\x7fELF")
+
+    said = verify(path, "b.o")
+    assert said.err == "error: one object at a time: 'b.o' would be an argument of a script\n"
+
+
 @pytest.mark.parametrize("kernel", ["5.10", "5.15", "6.1", "6.6", "7.3"])
 def test_a_script_is_compiled_for_the_kernel_that_judges(verify, kernel):
     script = "tracepoint:sched/sched_switch { print(data->prev_prio / 3, comm); }"

@@ -50,6 +50,8 @@ def test_a_finding_is_made_small_told_once_and_kept(tmp_path):
     assert finding.program.slots == 1
     assert fuzzer.again == 2
     assert fuzzer.progress() == "text 3; 1 found"
+    fuzzer.loops = [loop, Loop("runs", "later", lambda *_: iter(()), check)]
+    assert fuzzer.progress() == "text 3, runs 0; 1 found"
     (line,) = said
     assert line.startswith("text: it is bad\nindeed\n  1 slots; reproduced by ")
     assert list(read_file(str(tmp_path / "text_a.jsonl"))) == [finding.program]
