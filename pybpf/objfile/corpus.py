@@ -32,6 +32,8 @@ _WITHOUT_TYPES = frozenset(
 )  # fmt: skip
 _CPUS = 1
 """What libbpf gives a perf event array that does not say how large it is: any will do here."""
+_PAGE = 4096
+_RINGS = frozenset({MapType.RINGBUF, MapType.USER_RINGBUF})
 
 
 def corpus_programs(found: Object) -> Iterator[tuple[ObjectProgram, CorpusProgram]]:
@@ -90,6 +92,9 @@ def _converted(spec: ObjectMap) -> CorpusMap:
     entries = spec.max_entries
     if spec.map_type == MapType.PERF_EVENT_ARRAY and not entries:
         entries = _CPUS
+    if spec.map_type in _RINGS and entries:
+        # Loaders make it a power of 2 of pages.
+        entries = max(_PAGE, 1 << (entries - 1).bit_length())
     typed = spec.map_type not in _WITHOUT_TYPES
     filled = spec.initial is not None and spec.initial.count(0) < len(spec.initial)
     return CorpusMap(

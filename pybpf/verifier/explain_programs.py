@@ -229,6 +229,11 @@ map-structure
   the kernel's structure of a map is read in front of its beginning
   read the fields of struct bpf_map by their own offsets
 
+map-creation
+  cannot create map \d+
+  the kernel makes no map of this type, or not with these sizes (key:value:entries) and flags
+  choose a type that the kernel has; arrays have keys of 4 bytes, ring buffers a power of 2 of pages
+
 internal
   (kernel subsystem misconfigured|verifier bug|BUG)
   the kernel's verifier came into a state that it should not; this is not the program's fault

@@ -7,10 +7,13 @@ machine (memory, a NUMA node, a capability, types of values) is not judged.
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from pybpf.corpus import CorpusMap
 from pybpf.dataclass import dataclass
 from pybpf.isa.abi import MapType
+from pybpf.target.profile import Profile
+from pybpf.verifier.refusal import Refusal
 
 NO_PREALLOC, NO_COMMON_LRU, NUMA_NODE = 1 << 0, 1 << 1, 1 << 2
 RDONLY, WRONLY, STACK_BUILD_ID, ZERO_SEED = 1 << 3, 1 << 4, 1 << 5, 1 << 6
@@ -83,6 +86,21 @@ _PERCPU = frozenset(
 )
 _LRU = frozenset({MapType.LRU_HASH, MapType.LRU_PERCPU_HASH})
 _RINGS = frozenset({MapType.RINGBUF, MapType.USER_RINGBUF})
+
+
+def refuse_maps(maps: Sequence[CorpusMap], kernel: Profile) -> None:
+    """Raise Refusal for the first map that a kernel does not make, and so not its program."""
+    for number, spec in enumerate(maps):
+        name = next((m.name.lower() for m in MapType if m == spec.type), f"type {spec.type}")
+        if spec.type not in kernel.map_types:
+            raise Refusal(f"cannot create map {number}: Linux {kernel.release} has no {name} maps")
+        wrong = refuse_creation(
+            spec.type, spec.key_size, spec.value_size, spec.max_entries, spec.map_flags
+        )
+        if wrong is not None:
+            sizes = f"{spec.key_size}:{spec.value_size}:{spec.max_entries}"
+            flags = f", flags {spec.map_flags:#x}" if spec.map_flags else ""
+            raise Refusal(f"cannot create map {number}: {name}:{sizes}{flags}", errno=wrong)
 
 
 def refuse_creation(

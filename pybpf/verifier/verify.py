@@ -17,6 +17,7 @@ from pybpf.verifier.globalargs import entered, returns
 from pybpf.verifier.kinds import CTX, STACK
 from pybpf.verifier.limits import DEFAULT_LIMITS, Limits
 from pybpf.verifier.liveness import find_live
+from pybpf.verifier.mapcreate import refuse_maps
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.removal import check_addresses
 from pybpf.verifier.report import Report
@@ -41,6 +42,7 @@ def verify(
     rules = Rules(profile, privileged=privileged)
     env: Env | None = None
     try:
+        refuse_maps(program.maps, profile)
         refuse_load(program, rules)
         checked = check_structure(program, rules)
         find_live(checked, rules.version)

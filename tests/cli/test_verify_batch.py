@@ -252,3 +252,27 @@ def test_a_loop_without_an_end_that_can_be_seen_is_not_followed_for_ever():
 
     row = json.loads(next(iter(answers)).text)
     assert row["verdict"] in {"accept", "reject"} or row["message"].startswith("limit: ")
+
+
+MAPS = [
+    ({"type": 27, "max_entries": 4096}, "5.10", "accept", ""),
+    ({"type": 27, "max_entries": 4097}, "6.12", "reject", "cannot create map 0: ringbuf:0:0:4097"),
+    (
+        {"type": 2, "key_size": 8, "value_size": 8, "max_entries": 1, "map_flags": 1}, "6.12",
+        "reject", "cannot create map 0: array:8:8:1, flags 0x1",
+    ),
+    (
+        {"type": 30, "value_size": 4, "max_entries": 1}, "5.10",
+        "reject", "cannot create map 0: Linux 5.10 has no bloom_filter maps",
+    ),
+    ({"type": 999}, "5.10", "reject", "cannot create map 0: Linux 5.10 has no type 999 maps"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("made", "kernel", "verdict", "message"), MAPS)
+def test_maps_that_no_kernel_makes(pybpf, tmp_path, made, kernel, verdict, message):
+    path = tmp_path / "one.jsonl"
+    path.write_text(lines(GOOD | {"maps": [made]}))
+
+    answer = json.loads(pybpf("verify", "--kernel", kernel, "--batch", path).out)
+    assert (answer["verdict"], answer["message"]) == (verdict, message)
