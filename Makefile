@@ -24,7 +24,7 @@ demo: $(VENV)/.installed
 	@PYTHON=$(BIN)/python sh examples/demo.sh
 
 test: $(VENV)/.tools
-	$(BIN)/python -m pytest -n 2 $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal $(ARGS)
 
 check: $(VENV)/.tools
 	$(BIN)/ruff format --check --quiet .

@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -44,6 +45,9 @@ def pytest_configure(config):
     """Tell the tests, those in other processes included."""
     if config.getoption("--update-golden"):
         os.environ["UPDATE_GOLDEN"] = "1"
+    # A shell's background jobs ignore it, and so would every program that a test interrupts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 settings.register_profile("long", max_examples=2000, deadline=None)

@@ -136,7 +136,8 @@ def test_offcputime(job):
     # Most of the time asked for: under load a kernel skips a program now and then, and says so.
     assert 20_000_000 <= slept < 10_000_000_000
     (stack,) = (stack for _, stack in found if "nanosleep" in " ".join(stack))
-    assert stack[0].startswith("__schedule+")
+    # Where others trace the event, too, one more function calls the program.
+    assert any(frame.startswith("__schedule+") for frame in stack[:2])
 
 
 def test_profile(job):
