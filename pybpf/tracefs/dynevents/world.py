@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from pybpf.btf.reader import Btf
-from pybpf.dataclass import dataclass
+from pybpf.dataclass import dataclass, field
 from pybpf.errors import TargetError
 from pybpf.tracefs.dynevents.rules import NEWEST, Rules
 from pybpf.tracefs.format import EventFormat, parse_format
@@ -86,4 +86,4 @@ class World:
     files: Callable[[str], FileKind] | None = None
     triggers: tuple[Trigger, ...] = ()
     last_id: int | None = None
-    lacking: Mapping[Kind, str] = MappingProxyType({})
+    lacking: Mapping[Kind, str] = field(default_factory=lambda: MappingProxyType({}))
