@@ -5,9 +5,6 @@ A draft is a list: known bits (value, mask), the arc of the whole and the arc of
 check_alu_op in kernel/bpf/verifier.c.
 """
 
-# A keyword costs a hot path more than it tells.
-# ruff: noqa: FBT001
-
 from __future__ import annotations
 
 from typing import NamedTuple
@@ -150,14 +147,6 @@ class ArcBounds(Comparisons):
         whole = (low & keep, high - low) if low & ~keep == high & ~keep else (0, keep)
         half = d.half if width >= self.sub else (0, self.low)
         return self.deduce(Draft(d.value & keep, d.mask & keep, whole, half))
-
-    def load_signed(self, size: int, a: Scalar) -> Scalar:
-        """Return what a sign-extending load of ``size`` bytes keeps of a scalar."""
-        return self.extend(8 * size, a)
-
-    def move_extended(self, width: int, is32: bool, a: Scalar) -> Scalar:
-        """Return the low ``width`` bits, sign-extended to the whole or to the low half."""
-        return self._extend_low(width, a) if is32 else self.extend(width, a)
 
     def extend(self, width: int, a: Scalar) -> Scalar:
         """Return the low ``width`` bits, sign-extended."""

@@ -191,16 +191,6 @@ class Arcs(ArcBounds):
         d = self._add(a, self.constant(delta))
         return self.scalar(self.deduce(self.extended(d) if is32 else d))
 
-    def fork(self, effect: Effect, a: Scalar, b: Scalar) -> tuple[Scalar, Scalar] | None:
-        """Return the two values that the kernel tries for a mask of -1 or 0; see `Arithmetic`."""
-        if b.const is None or (effect is not Effect.AND and effect is not Effect.OR):
-            return None
-        if a.smin == -1 and a.smax == 0:
-            return self.constant(-1), self.constant(0)
-        if a.smin32 == -1 and a.smax32 == 0:
-            return self._with_low(a, self.low), self._with_low(a, 0)
-        return None
-
     def _with_low(self, a: Scalar, low: int) -> Scalar:
         """Return ``a`` with a known low half."""
         bits = tnum.const_subreg((a.value, a.mask), low, self.sub)

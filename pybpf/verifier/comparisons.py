@@ -8,6 +8,7 @@ Facts: is_scalar_branch_taken in kernel/bpf/verifier.c.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from pybpf.isa.table import Effect
@@ -75,7 +76,7 @@ _FOLDED: dict[Effect, Callable[[int, int, int], int]] = {
 SHIFTS = frozenset((Effect.LSH, Effect.RSH, Effect.ARSH))
 
 
-class Comparisons:
+class Comparisons(ABC):
     """What every arithmetic knows: its widths, constants, and the outcome of comparisons.
 
     ``bits`` and ``sub`` are the widths of a register and of its low part: 64 and 32 but in tests.
@@ -177,3 +178,39 @@ class Comparisons:
         if a.value & ~a.mask & wanted:
             return True
         return None if (a.value | a.mask) & wanted else False
+
+    @abstractmethod
+    def extend(self, width: int, a: Scalar) -> Scalar:
+        """Return the low ``width`` bits, sign-extended."""
+
+    @abstractmethod
+    def _extend_low(self, width: int, a: Scalar) -> Scalar:
+        """Return the low ``width`` bits, sign-extended to the low half; the high half is 0."""
+
+    @abstractmethod
+    def _with_low(self, a: Scalar, low: int) -> Scalar:
+        """Return ``a`` with a known low half."""
+
+    def load_signed(self, size: int, a: Scalar) -> Scalar:
+        """Return what a sign-extending load of ``size`` bytes keeps of a scalar."""
+        return self.extend(8 * size, a)
+
+    def move_extended(self, width: int, is32: bool, a: Scalar) -> Scalar:
+        """Return the low ``width`` bits, sign-extended to the whole or to the low half."""
+        return self._extend_low(width, a) if is32 else self.extend(width, a)
+
+    def fork(self, effect: Effect, a: Scalar, b: Scalar) -> tuple[Scalar, Scalar] | None:
+        """Return what the kernel takes ``a`` for in the next two states, or None if it needs one.
+
+        Before "and" and "or" with a constant, a mask that is -1 or 0 is split: first the value with
+        which the kernel goes on, then the one that it returns to.
+        """
+        if not self.precision.fork_masks or b.const is None:
+            return None
+        if effect is not Effect.AND and effect is not Effect.OR:
+            return None
+        if a.smin == -1 and a.smax == 0:
+            return self.constant(-1), self.constant(0)
+        if a.smin32 == -1 and a.smax32 == 0:
+            return self._with_low(a, self.low), self._with_low(a, 0)
+        return None

@@ -4,9 +4,6 @@ Facts: coerce_reg_to_size, coerce_reg_to_size_sx, coerce_subreg_to_size_sx, scal
 adjust_ptr_min_max_vals, sync_linked_regs and regsafe in kernel/bpf/verifier.c.
 """
 
-# A keyword costs a hot path more than it tells.
-# ruff: noqa: FBT001
-
 from __future__ import annotations
 
 from pybpf.isa.table import Effect
@@ -64,14 +61,6 @@ class Conversions(Bounds):
             r[T0], r[T1] = r[S0], r[S1]
         if max(r[U0], r[U1]) <= self.low:
             r[W0], r[W1] = r[U0], r[U1]
-
-    def load_signed(self, size: int, a: Scalar) -> Scalar:
-        """Return what a sign-extending load of ``size`` bytes keeps of a scalar."""
-        return self.extend(8 * size, a)
-
-    def move_extended(self, width: int, is32: bool, a: Scalar) -> Scalar:
-        """Return the low ``width`` bits, sign-extended to the whole or to the low half."""
-        return self._extend_low(width, a) if is32 else self.extend(width, a)
 
     def extend(self, width: int, a: Scalar) -> Scalar:
         """Return the low ``width`` bits, sign-extended."""
@@ -174,22 +163,6 @@ class Conversions(Bounds):
             and outer.smax32 >= inner.smax32
             and tnum.within((outer.value, outer.mask), (inner.value, inner.mask))
         )
-
-    def fork(self, effect: Effect, a: Scalar, b: Scalar) -> tuple[Scalar, Scalar] | None:
-        """Return what the kernel takes ``a`` for in the next two states, or None if it needs one.
-
-        Before "and" and "or" with a constant, a mask that is -1 or 0 is split: first the value with
-        which the kernel goes on, then the one that it returns to.
-        """
-        if not self.precision.fork_masks or b.const is None:
-            return None
-        if effect is not Effect.AND and effect is not Effect.OR:
-            return None
-        if a.smin == -1 and a.smax == 0:
-            return self.constant(-1), self.constant(0)
-        if a.smin32 == -1 and a.smax32 == 0:
-            return self._with_low(a, self.low), self._with_low(a, 0)
-        return None
 
     def _with_low(self, a: Scalar, low: int) -> Scalar:
         """Return ``a`` with a known low half."""
