@@ -97,10 +97,7 @@ def _batch(options: argparse.Namespace) -> int:
         if not answer.is_program:
             bad.append(answer.line)
     if bad:
-        what = f"line {bad[0]} holds no program"
-        if len(bad) > 1:
-            what = f"{len(bad)} lines hold no program, the first is line {bad[0]}"
-        print(f"error: {options.batch}: {what}", file=sys.stderr)
+        print(f"error: {options.batch}: {inputs.counted(bad)}", file=sys.stderr)
         return 1
     return 0
 

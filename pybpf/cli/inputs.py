@@ -54,6 +54,13 @@ def lines(name: str) -> Iterator[bytes]:
         raise UsageError(f"cannot read {name}: {error.strerror or error}") from None
 
 
+def counted(bad: Sequence[int]) -> str:
+    """Return which lines of a batch, one at least, hold no program."""
+    if len(bad) == 1:
+        return f"line {bad[0]} holds no program"
+    return f"{len(bad)} lines hold no program, the first is line {bad[0]}"
+
+
 def read_text(name: str) -> Source:
     """Return the text of a file; bytes that are no UTF-8 stay recognisable."""
     return as_text(name, read_bytes(name))

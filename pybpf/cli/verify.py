@@ -10,8 +10,6 @@ from pybpf.cli import UsageError, inputs, printable, subjects
 from pybpf.target.profile import NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pybpf.target.profile import Profile
     from pybpf.verifier.report import Report
     from pybpf.verifier.subject import Subject
@@ -93,34 +91,12 @@ def _batch(options: argparse.Namespace) -> int:
         options.kernel, options.seconds or _SECONDS_BATCH, privileged=not options.unprivileged
     )
     bad: list[int] = []
-    for answer in judge_lines(_lines(options.batch), judge, jobs=options.jobs):
+    for answer in judge_lines(inputs.lines(options.batch), judge, jobs=options.jobs):
         sys.stdout.write(answer.text + "\n")
         sys.stdout.flush()
         if not answer.is_program:
             bad.append(answer.line)
     if bad:
-        print(f"error: {options.batch}: {_counted(bad)}", file=sys.stderr)
+        print(f"error: {options.batch}: {inputs.counted(bad)}", file=sys.stderr)
         return 1
     return 0
-
-
-def _counted(bad: list[int]) -> str:
-    if len(bad) == 1:
-        return f"line {bad[0]} holds no program"
-    return f"{len(bad)} lines hold no program, the first is line {bad[0]}"
-
-
-def _lines(name: str) -> Iterator[bytes]:
-    """Yield the lines of a file, which xz may have compressed, or of standard input, as they come.
-
-    Raises UsageError where it cannot be read.
-    """
-    if name == "-":
-        yield from sys.stdin.buffer
-        return
-    from pybpf.corpus import read_lines
-
-    try:
-        yield from read_lines(name)
-    except OSError as error:
-        raise UsageError(f"cannot read {name}: {error.strerror or error}") from None
