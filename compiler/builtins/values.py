@@ -105,3 +105,6 @@ TASK = ValueRow(
     "task", U64, lambda b: b.call("bpf_get_current_task"), "address of the thread's task_struct"
 )
 """What eprobes ask for beyond what scripts can name."""
+
+LOWERED = VALUES | {TASK.name: TASK}
+"""All that a tast.Context may name."""

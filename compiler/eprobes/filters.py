@@ -10,6 +10,7 @@ from functools import reduce
 
 from pybpf.compiler import tast
 from pybpf.compiler.builtins.values import COMM, CPU
+from pybpf.compiler.convert import text_of
 from pybpf.compiler.eprobes.values import Fetching, own_string
 from pybpf.compiler.parser import MAX_DEPTH
 from pybpf.errors import TargetError
@@ -116,10 +117,8 @@ def _text(value: Comparison, field: KernelField, text: bytes, state: Fetching) -
     if value.operator == "~":
         result = tast.Like(found, text, span)
     else:
-        wanted = tast.Text(text, Array(CHAR, -(-(len(text) + 1) // 8) * 8), span)
-        result = _compare(
-            value.operator, tast.StrCmp(found, wanted, span), tast.Const(0, INT, span)
-        )
+        difference = tast.StrCmp(found, text_of(text, span), span)
+        result = _compare(value.operator, difference, tast.Const(0, INT, span))
     return tast.Sound(result, span) if may_fail else result
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pybpf.btf.reader import Btf
 from pybpf.compiler import tast
 from pybpf.compiler.builtins.values import COMM, SYMBOL, TASK
+from pybpf.compiler.convert import text_of
 from pybpf.dataclass import dataclass
 from pybpf.errors import TargetError
 from pybpf.events.eprobes.fetching import string_kind
@@ -150,7 +151,7 @@ def _string(arg: Argument, found: Plain, state: Fetching) -> tast.Expr:
     match found.fetch:
         case Text(text=text) if not user:
             data = text.encode("utf-8", "surrogateescape")
-            return tast.Text(data, Array(CHAR, -(-(len(data) + 1) // 8) * 8), span)
+            return text_of(data, span)
         case Builtin(name="comm") if not user:
             return tast.Context("comm", COMM, span)
         case Field(name=name) if not user and (own := own_string(state.field(name), state)):
@@ -199,7 +200,7 @@ def _value(fetch: Fetch, state: Fetching) -> tast.Expr:
             return tast.Const(value & _ALL, ULONG, span)
         case Text(text=text):
             data = text.encode("utf-8", "surrogateescape")
-            return _place_of(tast.Text(data, Array(CHAR, -(-(len(data) + 1) // 8) * 8), span))
+            return _place_of(text_of(data, span))
         case _:
             deref = _deref(fetch, state)
             if deref is None:

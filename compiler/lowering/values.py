@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pybpf.compiler import ir, tast
-from pybpf.compiler.builtins.values import TASK, VALUES
+from pybpf.compiler.builtins.values import LOWERED
 from pybpf.compiler.convert import as_int
 from pybpf.compiler.lowering import memory
 from pybpf.compiler.lowering.patterns import matches
@@ -70,7 +70,7 @@ def scalar(state: Lowering, expr: tast.Expr) -> ir.Operand:
         case tast.StrCmp():
             return difference(state, expr)
         case tast.Context():
-            lower = VALUES.get(expr.name, TASK).lower
+            lower = LOWERED[expr.name].lower
             assert lower is not None, "a scalar has a lowering"
             return lower(b)
         case tast.MapValue():
