@@ -232,35 +232,26 @@ def instances(tree: Tree) -> tuple[str, ...]:
 
 def enabled_in(tree: Tree, event: str) -> list[str]:
     """Return the instances that record an event; the empty name is the top one."""
-    found = []
-    for name in ("", *instances(tree)):
-        path = f"{Instance(tree, name).folder}events/{event}/enable"
-        with suppress(FileNotFoundError):  # the instance has just gone
-            if tree.read(path).startswith("1"):
-                found.append(name)
-    return found
+    return [name for name, text in _in_each(tree, event, "enable") if text.startswith("1")]
 
 
 def filters_in(tree: Tree, event: str) -> dict[str, str]:
     """Return the filters of an event by instance; the empty name is the top one."""
-    found = {}
-    for name in ("", *instances(tree)):
-        with suppress(FileNotFoundError):
-            text = tree.read(f"{Instance(tree, name).folder}events/{event}/filter")
-            if _again(text) != "0":
-                found[name] = text.strip()
-    return found
+    texts = _in_each(tree, event, "filter")
+    return {name: text.strip() for name, text in texts if _again(text) != "0"}
 
 
 def triggers_in(tree: Tree, event: str) -> dict[str, list[str]]:
     """Return the triggers of an event by instance, as they are listed."""
-    found = {}
+    texts = _in_each(tree, event, "trigger")
+    return {name: lines for name, text in texts if (lines := listed_triggers(text))}
+
+
+def _in_each(tree: Tree, event: str, file: str) -> Iterator[tuple[str, str]]:
+    """Yield what a file of an event reads in each instance, and the instance's name."""
     for name in ("", *instances(tree)):
-        with suppress(FileNotFoundError):
-            text = tree.read(f"{Instance(tree, name).folder}events/{event}/trigger")
-            if lines := listed_triggers(text):
-                found[name] = lines
-    return found
+        with suppress(FileNotFoundError):  # the instance has just gone
+            yield name, tree.read(f"{Instance(tree, name).folder}events/{event}/{file}")
 
 
 def shown_instance(name: str) -> str:
