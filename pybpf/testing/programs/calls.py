@@ -87,9 +87,7 @@ def checked(w: Writer, kind: Mem | Sock) -> None:
             if isinstance(kind, Mem):
                 memory.value(w)
             w.block(2)
-        w.code.place(absent)
-        inside, w.state = w.state, before
-        w.state.join(inside)
+        w.meet(absent, before)
     else:
         w.branch("jne64", register, None, 0, absent)
         before = w.state.copy()
@@ -183,11 +181,7 @@ def ring(w: Writer) -> None:
         memory.access(w, register, 0, 8)
     w.set(register, None)
     w.state.pinned, w.state.held = pinned, held
-    w.code.place(absent)
-    inside, w.state = w.state, before
-    w.set(register, None)
-    w.set(0, None)
-    w.state.join(inside)
+    w.meet(absent, before, but=(register, 0))
 
 
 def ring_output(w: Writer) -> None:
@@ -248,9 +242,7 @@ def inner_map(w: Writer) -> None:
     kind = Mem(inner.value_size, null=True, ident=w.ident())
     w.call(1, kind)
     checked(w, kind)
-    w.code.place(end)
-    inside, w.state = w.state, before
-    w.state.join(inside)
+    w.meet(end, before)
 
 
 def tail_call(w: Writer) -> None:
@@ -313,11 +305,7 @@ def lock(w: Writer) -> None:
         w.call(94)
     w.set(register, None)
     w.state.pinned = pinned
-    w.code.place(end)
-    inside, w.state = w.state, before
-    w.set(register, None)
-    w.set(0, None)
-    w.state.join(inside)
+    w.meet(end, before, but=(register, 0))
 
 
 def socket_field(w: Writer) -> None:
@@ -375,11 +363,7 @@ def socket_lookup(w: Writer) -> None:
         w.load(0, register, 4, 4)
     w.set(register, None)
     w.state.pinned, w.state.held = pinned, held
-    w.code.place(end)
-    inside, w.state = w.state, before
-    w.set(register, None)
-    w.set(0, None)
-    w.state.join(inside)
+    w.meet(end, before, but=(register, 0))
 
 
 def dynptr(w: Writer) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pybpf.testing.programs import numbers
 from pybpf.testing.programs.state import Ctx, Frame, Mem, Num, Packet, PacketEnd
 from pybpf.testing.programs.writer import Writer
@@ -266,11 +268,8 @@ def _compare(w: Writer, moved: int, limit: int, room: int, start: int) -> None:
             w.block(2)
             if not isinstance(w.get(start), Packet):
                 break
-    inside_state = w.state
-    inside_state.pinned = pinned
-    w.code.place(outside)
-    w.state = before
-    w.state.join(inside_state)
+    w.state.pinned = pinned
+    w.meet(outside, before)
     w.state.packet = 0
     for number in w.holding(Packet, PacketEnd):
         if w.chance(0.5):
@@ -354,9 +353,7 @@ def pointer(w: Writer) -> None:
         and 0 <= kind.off + step < kind.size
     ):
         w.code.emit("add64_imm", number, imm=step)
-        w.set(
-            number, Mem(kind.size, kind.off + step, kind.null, kind.ident, kind.map, kind.writable)
-        )
+        w.set(number, replace(kind, off=kind.off + step))
     elif isinstance(kind, Frame) or w.wrong():
         w.code.emit(w.pick(("add64_imm", "sub64_imm")), number, imm=step)
         w.set(number, None)

@@ -234,6 +234,17 @@ class Writer:
         else:
             self.code.emit(f"{name}_reg", dst, src, to=to)
 
+    def meet(self, label: int, other: State, *, but: Sequence[int] = ()) -> None:
+        """Place a label that a path with the state ``other`` leads to as well.
+
+        Of the registers ``but`` nothing is known from there on.
+        """
+        self.code.place(label)
+        inside, self.state = self.state, other
+        for number in but:
+            self.set(number, None)
+        self.state.join(inside)
+
     def finish(self) -> None:
         """Write an end of the program: references given back, r0 what it may be, and exit."""
         for register, helper in self.state.held:
