@@ -82,24 +82,15 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _batch(options: argparse.Namespace) -> int:
+    from pybpf.cli import batch
+
     alone = ("file", "mem", "type", "packet", "ctx", "trace", "watch", "coverage")
-    for name in alone:
-        if getattr(options, name):
-            option = "FILE" if name == "file" else f"--{name}"
-            raise UsageError(f"--batch goes with no {option}: a line holds all that a run takes")
+    batch.refuse(options, alone, "all that a run takes")
     from pybpf.vm.batch import answer_lines
 
-    bad: list[int] = []
-    lines = inputs.lines(options.batch)
-    for answer in answer_lines(lines, fast=options.fast, budget=options.budget):
-        sys.stdout.write(answer.text + "\n")
-        sys.stdout.flush()
-        if not answer.is_program:
-            bad.append(answer.line)
-    if bad:
-        print(f"error: {options.batch}: {inputs.counted(bad)}", file=sys.stderr)
-        return 1
-    return 0
+    lines = batch.lines(options.batch)
+    answers = answer_lines(lines, fast=options.fast, budget=options.budget)
+    return batch.print_all(answers, options.batch)
 
 
 def _program(name: str) -> Program:

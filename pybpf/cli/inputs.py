@@ -7,7 +7,7 @@ import re
 import stat
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pybpf.cli import UsageError
@@ -39,26 +39,6 @@ def read_bytes(name: str, most: int | None = None) -> bytes:
     if most is None and len(data) > _LONGEST:
         raise UsageError(f"cannot read {name}: it has more than {_LONGEST >> 20} MiB")
     return data
-
-
-def lines(name: str) -> Iterator[bytes]:
-    """Yield the lines of a file, which xz may have compressed, or of standard input, as they come.
-
-    Raises UsageError where it cannot be read, CorpusError for a line of more than 64 MiB.
-    """
-    from pybpf.corpus import bounded_lines, read_lines
-
-    try:
-        yield from bounded_lines(sys.stdin.buffer) if name == "-" else read_lines(name)
-    except OSError as error:
-        raise UsageError(f"cannot read {name}: {error.strerror or error}") from None
-
-
-def counted(bad: Sequence[int]) -> str:
-    """Return which lines of a batch, one at least, hold no program."""
-    if len(bad) == 1:
-        return f"line {bad[0]} holds no program"
-    return f"{len(bad)} lines hold no program, the first is line {bad[0]}"
 
 
 def read_text(name: str) -> Source:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from typing import TYPE_CHECKING
 
 from pybpf.cli import UsageError, inputs, printable, subjects
@@ -81,22 +80,14 @@ def _judge(subject: Subject, kernel: Profile, options: argparse.Namespace) -> Re
 
 
 def _batch(options: argparse.Namespace) -> int:
-    for name in ("file", "prog", "type", "attach", "map", "target", "json", "log"):
-        if getattr(options, name):
-            option = "FILE" if name == "file" else f"--{name}"
-            raise UsageError(f"--batch goes with no {option}: a line holds all of a program")
+    from pybpf.cli import batch
+
+    alone = ("file", "prog", "type", "attach", "map", "target", "json", "log")
+    batch.refuse(options, alone, "all of a program")
     from pybpf.verifier.batch import Judge, judge_lines
 
     judge = Judge(
         options.kernel, options.seconds or _SECONDS_BATCH, privileged=not options.unprivileged
     )
-    bad: list[int] = []
-    for answer in judge_lines(inputs.lines(options.batch), judge, jobs=options.jobs):
-        sys.stdout.write(answer.text + "\n")
-        sys.stdout.flush()
-        if not answer.is_program:
-            bad.append(answer.line)
-    if bad:
-        print(f"error: {options.batch}: {inputs.counted(bad)}", file=sys.stderr)
-        return 1
-    return 0
+    answers = judge_lines(batch.lines(options.batch), judge, jobs=options.jobs)
+    return batch.print_all(answers, options.batch)
