@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from types import MappingProxyType
 
 from pybpf.corpus import CorpusMap, CorpusProgram, Fixup, FixupKind
+from pybpf.dataclass import replace
 from pybpf.isa.table import DISTANCE_FIELD, OPS, OpSpec
 
 SLOT = struct.Struct("<BBhI")
@@ -109,18 +110,5 @@ def func_info(offsets: Iterable[int], types: Iterable[int]) -> bytes:
 
 
 def with_insns(program: CorpusProgram, insns: bytes, fixups: Iterable[Fixup]) -> CorpusProgram:
-    """Return a program with other instructions."""
-    return CorpusProgram(
-        program.id,
-        program.prog_type,
-        insns,
-        program.expected_attach_type,
-        program.prog_flags,
-        program.maps,
-        tuple(fixups),
-        program.licence,
-        program.btf,
-        program.func_info,
-        program.data,
-        program.ctx,
-    )
+    """Return a program with other instructions, in which no call has the name of a kfunc."""
+    return replace(program, insns=insns, fixups=tuple(fixups), kfuncs=())

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 
 from pybpf.corpus import CorpusProgram, Fixup
+from pybpf.dataclass import replace
 from pybpf.isa.table import BY_OPCODE, DISTANCE_FIELD, OPS, ROWS
 from pybpf.testing.programs.code import SLOT, with_insns
 from pybpf.testing.programs.writer import EDGES
@@ -180,8 +181,6 @@ def _spliced(
         for i in range(0, len(program.func_info), 8)
     ]
     info = b"".join(moved(slot).to_bytes(4, "little") + rest for slot, rest in records)
-    from pybpf.dataclass import replace
-
     return replace(shorter, func_info=info)
 
 
