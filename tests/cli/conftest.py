@@ -1,5 +1,6 @@
 """Run the command line, in this process or in one of its own."""
 
+import io
 import os
 import signal
 import subprocess
@@ -36,6 +37,16 @@ def pybpf(capfd):
         return Said(status, *capfd.readouterr())
 
     return run
+
+
+@pytest.fixture
+def stdin(monkeypatch):
+    """Return a function that gives bytes to commands in this process as standard input."""
+
+    def give(data):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+    return give
 
 
 class Process(subprocess.Popen):

@@ -1,8 +1,6 @@
 """pybpf exec: one program in the VM, or a file of them."""
 
-import io
 import json
-import sys
 
 import pytest
 
@@ -23,14 +21,6 @@ again:
 out:
     exit
 """
-
-
-@pytest.fixture
-def stdin(monkeypatch):
-    def give(data):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-
-    return give
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """pybpf run --vm: recorded events instead of a kernel."""
 
-import io
 import json
 import subprocess
 import sys
@@ -52,9 +51,8 @@ def test_events_are_counted(vm):
     ]
 
 
-def test_events_from_standard_input(pybpf, events, monkeypatch):
-    stream = io.TextIOWrapper(io.BytesIO(events.read_bytes()))
-    monkeypatch.setattr(sys, "stdin", stream)
+def test_events_from_standard_input(pybpf, events, stdin):
+    stdin(events.read_bytes())
     said = pybpf("run", "--vm", "--events", "-", "--target", TARGET, COUNT)
     assert "{ dd              }: 6\n" in said.out
 

@@ -1,6 +1,5 @@
 """asm, dis, compile, list and snapshot."""
 
-import io
 import subprocess
 import sys
 from pathlib import Path
@@ -12,14 +11,6 @@ TEXT = "r0 = 1\nexit\n"
 CODE = bytes.fromhex("b7000000 01000000 95000000 00000000")
 BIG = bytes.fromhex("b7000000 00000001 95000000 00000000")
 SHOWN = "    r0 = 1\n    exit\n"
-
-
-@pytest.fixture
-def stdin(monkeypatch):
-    def give(data):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-
-    return give
 
 
 @pytest.fixture

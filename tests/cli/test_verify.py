@@ -2,11 +2,9 @@
 
 import argparse
 import doctest
-import io
 import json
 import re
 import shlex
-import sys
 from pathlib import Path
 
 import pytest
@@ -28,14 +26,6 @@ r0 = 1
 exit
 """
 COUNTS = ("--map", "counts=hash:4:8:16")
-
-
-@pytest.fixture
-def stdin(monkeypatch):
-    def give(data):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-
-    return give
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """`pybpf verify --batch`: lines of JSON in, lines of JSON out, whatever the lines hold."""
 
-import io
 import json
 import lzma
 import subprocess
-import sys
 
 import pytest
 
@@ -203,8 +201,8 @@ def test_answers_are_written_as_soon_as_they_are_known(start):
     assert child.end().status == 0
 
 
-def test_standard_input_without_a_line_end(pybpf, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(GOOD).encode())))
+def test_standard_input_without_a_line_end(pybpf, stdin):
+    stdin(json.dumps(GOOD).encode())
 
     said = pybpf("verify", "--kernel", "6.12", "--batch", "-")
 
