@@ -96,24 +96,20 @@ def _batch(options: argparse.Namespace) -> int:
 def _program(name: str) -> Program:
     """Read a program in whatever form it is; raises UsageError, EncodingError, AssemblyError."""
     from pybpf.cli.dis import from_hex
+    from pybpf.cli.subjects import ELF, plain_text
     from pybpf.isa.assembler import assemble
     from pybpf.isa.encoding import decode
 
     is_text = any(each in name for each in " ;\n") and not inputs.is_file(name)
     data = os.fsencode(name) if is_text else inputs.read_bytes(name)
-    if data.startswith(b"\x7fELF"):
+    if data.startswith(ELF):
         raise UsageError(f"{name} is an object; only `pybpf verify` takes those")
     title = "<program>" if is_text else "<stdin>" if name == "-" else name
     code = from_hex(data)
     if not code.strip():
         raise UsageError(f"{title} is empty")
-    if code is not data:
-        return decode(code)
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return decode(data)
-    return decode(data) if "\0" in text else assemble(text, title)
+    text = None if code is not data else plain_text(data)
+    return decode(code) if text is None else assemble(text, title)
 
 
 def _observers(options: argparse.Namespace) -> tuple[Tracer | None, Coverage | None]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pybpf.target.profile import Profile
     from pybpf.verifier.subject import Subject
 
-_ELF = b"\x7fELF"
+ELF = b"\x7fELF"
 _DIGITS = 10
 # No script begins like this: there a probe comes first.
 _INSTRUCTION = re.compile(
@@ -60,7 +60,7 @@ def subjects(options: argparse.Namespace, kernel: Profile) -> Sequence[Subject]:
                 raise UsageError(f"--{name} is about a single program: it goes with --type")
     is_file = inputs.is_file(options.file)
     data = inputs.read_bytes(options.file) if is_file else None
-    if data is not None and data.startswith(_ELF):
+    if data is not None and data.startswith(ELF):
         found = _object(data, options)
     elif options.type is not None:
         return [_one(data, options)]
@@ -178,7 +178,7 @@ def _one(data: bytes | None, options: argparse.Namespace) -> Subject:
     code = from_hex(data)
     if not code.strip():
         raise UsageError(f"{title} holds no instruction")
-    text = None if code is not data else _text(data)
+    text = None if code is not data else plain_text(data)
     if text is None:
         return of_bytes(code, prog_type, attach, options.type)
     if not is_file and re.fullmatch(r"[\w./~+-]+", text) and text != "exit":
@@ -194,7 +194,7 @@ def _one(data: bytes | None, options: argparse.Namespace) -> Subject:
         ) from None
 
 
-def _text(data: bytes) -> str | None:
+def plain_text(data: bytes) -> str | None:
     """Return bytes as text, or None where they are none."""
     try:
         text = data.decode()
