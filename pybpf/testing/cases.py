@@ -24,6 +24,7 @@ from pybpf.isa.abi import MapType, ProgType
 from pybpf.isa.assembler import assemble
 from pybpf.isa.encoding import encode
 from pybpf.isa.layout import slot_offsets
+from pybpf.testing.programs.code import func_info
 
 KERNELS = ("6.1", "6.12", "7.3")
 _RDONLY_PROG = 0x80
@@ -132,16 +133,13 @@ class Case:
         code = assemble(re.sub(r"call @\w+", "call kernel-function#1", text))
         slots = list(slot_offsets(code))
         used: dict[str, int] = {}
-        fixups = []
+        fixups, calls = [], []
         for slot, insn in zip(slots, code.insns, strict=False):
             if insn.symbol is not None and insn.op.name in _KINDS:
                 number = used.setdefault(insn.symbol, len(used))
                 fixups.append(Fixup(slot, _KINDS[insn.op.name], number))
-        calls = [
-            slot
-            for slot, insn in zip(slots, code.insns, strict=False)
-            if insn.op.name == "call_kfunc"
-        ]
+            elif insn.op.name == "call_kfunc":
+                calls.append(slot)
         functions = {0: "static"}
         for label, index in code.labels.items():
             if label.startswith(("cb", "sub", "glob")):
@@ -150,10 +148,8 @@ class Case:
                 functions[slots[index]] = word[1] if word else kind
         info = b""
         if len(functions) > 1:
-            info = b"".join(
-                struct.pack("<II", slot, _TYPES[f"12:{functions[slot]}"])
-                for slot in sorted(functions)
-            )
+            kinds = (_TYPES[f"12:{kind}"] for _, kind in sorted(functions.items()))
+            info = func_info(sorted(functions), kinds)
         maps = tuple(MAPS[name] for name in used)
         typed = info or any(spec.btf_value for spec in maps)
         return CorpusProgram(
