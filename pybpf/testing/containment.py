@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pybpf.corpus import CorpusProgram
 from pybpf.isa.insn import Program
 from pybpf.isa.layout import slot_offsets
+from pybpf.isa.semantics import signed
 from pybpf.target.profile import profile
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import NOT_INIT, SCALAR
@@ -100,11 +101,7 @@ def contains(known: Scalar, value: int) -> bool:
     return (
         value & ~known.mask & _U64 == known.value
         and known.umin <= value <= known.umax
-        and known.smin <= _signed(value, 64) <= known.smax
+        and known.smin <= signed(value, 64) <= known.smax
         and known.umin32 <= low <= known.umax32
-        and known.smin32 <= _signed(low, 32) <= known.smax32
+        and known.smin32 <= signed(low, 32) <= known.smax32
     )
-
-
-def _signed(value: int, bits: int) -> int:
-    return value - (1 << bits) if value >> bits - 1 else value
