@@ -55,7 +55,6 @@ class Tally:
     accepted: int = 0
     agreed: int = 0
     undecided: int = 0
-    unknown: int = 0
     unsound: list[Compared] = field(default_factory=list)
     false_rejections: list[Compared] = field(default_factory=list)
     other_reasons: list[Compared] = field(default_factory=list)
@@ -69,7 +68,6 @@ class Tally:
         self.agreed += one.kernel.verdict == one.model.verdict
         self.undecided += one.kernel.verdict == "unknown"
         if one.model.verdict == "unknown":
-            self.unknown += 1
             self.unknowns.append(one)
         if one.unsound:
             self.unsound.append(one)
@@ -85,7 +83,7 @@ class Tally:
         yield (
             f"{self.total} programs, {self.accepted} accepted by the kernel; the same verdict: "
             f"{self.agreed}; unsound: {len(self.unsound)}; false rejections: "
-            f"{len(self.false_rejections)}; unknown: {self.unknown}; "
+            f"{len(self.false_rejections)}; unknown: {len(self.unknowns)}; "
             f"other words for a rejection: {len(self.other_reasons)}; "
             f"no verdict of the kernel: {self.undecided}"
         )
