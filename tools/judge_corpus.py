@@ -48,9 +48,14 @@ def make(seed: int, count: int, folder: Path, base: list[Path], target: Path) ->
     return path
 
 
+def answers(path: Path, kernel: str) -> Path:
+    """Return the file of what a kernel says of a corpus."""
+    return path.with_name(f"{path.name.partition('.')[0]}.verdicts-{kernel}.jsonl")
+
+
 def append_verdicts(path: Path, kernel: str) -> None:
     """Append what a kernel says of the programs that it has not judged yet."""
-    out = path.with_name(f"{path.name.partition('.')[0]}.verdicts-{kernel}.jsonl")
+    out = answers(path, kernel)
     done = len(out.read_text().splitlines()) if out.exists() else 0
     rest = list(islice(corpus.read_file(str(path)), done, None))
     began, accepted = time.monotonic(), 0
@@ -66,7 +71,7 @@ def append_verdicts(path: Path, kernel: str) -> None:
 
 def judge_again(path: Path, kernel: str) -> None:
     """Judge anew what the kernel refused without a word."""
-    out = path.with_name(f"{path.name.partition('.')[0]}.verdicts-{kernel}.jsonl")
+    out = answers(path, kernel)
     verdicts = [corpus.parse_verdict(line) for line in out.read_text().splitlines()]
     asked = [
         (number, program)
