@@ -374,21 +374,7 @@ class Btf:
 
     def enumerators(self, number: int) -> tuple[tuple[str, int], ...]:
         """Return names and values of an enumeration; nothing for another type."""
-        _, info, _ = self._head(number)
-        match self.kind(number):
-            case Kind.ENUM:
-                layout = "Ii" if info >> 31 else "II"
-                rows = [self._unpack(layout, at) for at in self._parts(number, 8, info)]
-                return tuple((self.text(name), value) for name, value in rows)
-            case Kind.ENUM64:
-                words = [self._unpack("III", at) for at in self._parts(number, 12, info)]
-                sign = 1 << 63 if info >> 31 else 0
-                return tuple(
-                    (self.text(name), ((high << 32 | low) ^ sign) - sign)
-                    for name, low, high in words
-                )
-            case _:
-                return ()
+        return tuple((self.text(place), value) for place, value in self._enum(number))
 
     def datasec(self, name: str) -> int | None:
         """Return the section of variables called ``name``, or None."""
