@@ -35,8 +35,8 @@ from pybpf.verifier.timers import check_timer
 from pybpf.verifier.values import check_value
 
 _RDONLY_PROG = 0x80
-_CONST_KEYED = frozenset({MapType.ARRAY, MapType.PERCPU_ARRAY})
-_SOCK_MAPS = frozenset({MapType.SOCKMAP, MapType.SOCKHASH})
+CONST_KEYED = frozenset({MapType.ARRAY, MapType.PERCPU_ARRAY})
+SOCK_MAPS = frozenset({MapType.SOCKMAP, MapType.SOCKHASH})
 _PEEK = HELPERS["bpf_map_peek_elem"]
 _SPIN_LOCK = HELPERS["bpf_spin_lock"]
 
@@ -80,7 +80,7 @@ def _takes_packets(env: Env, call: Call) -> bool:
 def _of_map(call: Call, arg: Argument) -> Argument:
     """Return what a value of this type of map is (resolve_map_arg_type)."""
     assert call.map is not None
-    if call.map.type in _SOCK_MAPS:
+    if call.map.type in SOCK_MAPS:
         if arg.flags:
             raise Refusal("invalid arg_type for sockmap/sockhash")
         return Argument(Arg.PTR_TO_BTF_ID_SOCK_COMMON, TypeFlag.NONE)
@@ -100,7 +100,7 @@ def _note_release(env: Env, state: State, call: Call, number: int, arg: Argument
                 if env.rules.since(6, 3)
                 else f"arg {number} is an unacquired reference"
             )
-        if not held_by(env, state, reg) and not env.rules.since(7, 1):
+        if not held_by(state, reg) and not env.rules.since(7, 1):
             raise Refusal(f"arg {number} is an unacquired reference")
     elif not reg.ref and not reg.is_null:
         if env.rules.since(7, 1):
@@ -188,7 +188,7 @@ def _find_key(env: Env, state: State, call: Call, reg: Reg) -> None:
     """Note the key that is looked up, where the stack is known to hold it."""
     assert call.map is not None
     # Linux 6.14 began to look at keys.
-    if not env.rules.since(6, 14) or call.map.type not in _CONST_KEYED or not env.privileged:
+    if not env.rules.since(6, 14) or call.map.type not in CONST_KEYED or not env.privileged:
         return
     if reg.kind != STACK or reg.val.const is None:
         return

@@ -158,13 +158,13 @@ def leave(env: Env, state: State, callee: Frame) -> int:
     state.frame = state.frames[-1]
     if not any_number(env):
         return callee.site + 1
-    before = _previous(env, state, callee.site)
+    before = last_checkpoint(env, state, callee.site)
     if before is not None:
         widen_imprecise(env, before, state)
     return callee.site
 
 
-def _previous(env: Env, state: State, at: int) -> State | None:
+def last_checkpoint(env: Env, state: State, at: int) -> State | None:
     """Return the last checkpoint of this path at a slot (find_prev_entry)."""
     sites = [frame.site for frame in state.frames]
     for old in env.explored.get(at, ()):

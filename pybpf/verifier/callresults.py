@@ -5,8 +5,8 @@ Source: the second half of check_helper_call, and do_refine_retval_range, in ker
 
 from __future__ import annotations
 
-from pybpf.isa.abi import MapType
 from pybpf.isa.helpers import HELPERS
+from pybpf.verifier.arguments import CONST_KEYED, SOCK_MAPS
 from pybpf.verifier.callmeta import Call
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import (
@@ -33,8 +33,6 @@ from pybpf.verifier.state import UNINIT, UNKNOWN_REG, Frame, Reg, State, scalar_
 _LOOKUP = HELPERS["bpf_map_lookup_elem"]
 _DYNPTR_DATA = HELPERS["bpf_dynptr_data"]
 _CPU = HELPERS["bpf_get_smp_processor_id"]
-_SOCK_MAPS = frozenset({MapType.SOCKMAP, MapType.SOCKHASH})
-_CONST_KEYED = frozenset({MapType.ARRAY, MapType.PERCPU_ARRAY})
 _CASTS = frozenset(
     HELPERS[f"bpf_{name}"]
     for name in (
@@ -107,7 +105,7 @@ def set_result(env: Env, state: State, frame: Frame, call: Call) -> None:
 
 
 def _finds_socket(call: Call) -> bool:
-    return call.proto.number == _LOOKUP and call.map is not None and call.map.type in _SOCK_MAPS
+    return call.proto.number == _LOOKUP and call.map is not None and call.map.type in SOCK_MAPS
 
 
 def _is_there(call: Call) -> bool:
@@ -116,7 +114,7 @@ def _is_there(call: Call) -> bool:
     return (
         call.proto.number == _LOOKUP
         and known is not None
-        and known.type in _CONST_KEYED
+        and known.type in CONST_KEYED
         and 0 <= call.key < known.max_entries
     )
 

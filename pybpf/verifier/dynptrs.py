@@ -51,6 +51,13 @@ def place(env: Env, number: int) -> str:
     return f"R{number}" if env.rules.since(7, 1) else f"arg#{number - 1}"
 
 
+def place_on_stack(env: Env, number: int) -> str:
+    """Return what messages about objects on the stack call the argument in a register."""
+    if env.rules.since(7, 1):
+        return f"R{number}"
+    return f"arg #{number - 1 if env.rules.since(6, 12) else number}"
+
+
 def check_dynptr(
     env: Env, state: State, number: int, flags: TypeFlag, *, kind: str | None = None, ref: int = 0
 ) -> None:
@@ -73,9 +80,7 @@ def check_dynptr(
         assert kind is not None
         _make(env, state, number, kind, ref)
         return
-    word = f"arg #{number - 1 if env.rules.since(6, 12) else number}"
-    if env.rules.since(7, 1):
-        word = f"R{number}"
+    word = place_on_stack(env, number)
     old = not env.rules.since(6, 3)
     if reg.kind == DYNPTR and not flags & TypeFlag.RDONLY and not old and not env.rules.since(7, 0):
         raise Refusal("cannot pass pointer to const bpf_dynptr, the helper mutates it")
@@ -107,9 +112,8 @@ def dynptr_at(state: State, reg: Reg) -> Reg | None:
     return first.reg if first.reg.extra.first else None
 
 
-def held_by(env: Env, state: State, reg: Reg) -> int:
+def held_by(state: State, reg: Reg) -> int:
     """Return the reference that the dynptr at an argument holds, or 0."""
-    del env
     spi = slot_of(state, reg)
     if spi is None:
         return 0

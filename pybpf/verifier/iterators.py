@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pybpf.verifier.access import check_access
-from pybpf.verifier.dynptrs import place, slot_of
+from pybpf.verifier.callbacks import last_checkpoint
+from pybpf.verifier.dynptrs import place, place_on_stack, slot_of
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import ITER_SLOT, STACK
 from pybpf.verifier.nulls import not_null
@@ -45,7 +46,7 @@ def make(env: Env, state: State, number: int, kind: str, count: int) -> None:
     reg = state.frame.regs[number]
     spi = _slots(env, state, number, count)
     frame = state.frames[reg.frame]
-    word = _word(env, number)
+    word = place_on_stack(env, number)
     taken = any(
         frame.stack.get(at, EMPTY).bytes[0] == ITER_SLOT for at in range(spi - count + 1, spi + 1)
     )
@@ -61,12 +62,6 @@ def make(env: Env, state: State, number: int, kind: str, count: int) -> None:
         made.ref = ident if at == spi else 0
         frame.stack[at] = Slot(_BYTES, made)
         mark_written(state, frame.index, at)
-
-
-def _word(env: Env, number: int) -> str:
-    if env.rules.since(7, 1):
-        return f"R{number}"
-    return f"arg #{number - 1 if env.rules.since(6, 12) else number}"
 
 
 def check(env: Env, state: State, number: int, kind: str, count: int) -> int:
@@ -85,7 +80,7 @@ def check(env: Env, state: State, number: int, kind: str, count: int) -> int:
             and found.reg.extra.kind == kind
         )
         if not ok:
-            raise Refusal(f"expected an initialized iter_{kind} as {_word(env, number)}")
+            raise Refusal(f"expected an initialized iter_{kind} as {place_on_stack(env, number)}")
         mark_read(state, frame.index, at)
     return spi
 
@@ -117,7 +112,8 @@ def advance(env: Env, state: State, index: int, spi: int, result: Reg) -> int:
         more = found.copy()
         more.size += 1
         other.frames[index].stack[spi] = Slot(slot.bytes, more)
-        before = _previous(env, state)
+        # But for the checkpoint that was just made here.
+        before = state.parent and last_checkpoint(env, state.parent, state.at)
         if before is not None:
             widen_imprecise(env, before, other)
         other.frame.regs[0] = not_null(result)
@@ -126,18 +122,6 @@ def advance(env: Env, state: State, index: int, spi: int, result: Reg) -> int:
         state.frames[index].stack[spi] = Slot(slot.bytes, drained)
     regs[0] = ZERO_REG
     return state.at + 1
-
-
-def _previous(env: Env, state: State) -> State | None:
-    """Return the last checkpoint of this path at the call, but for the one just made."""
-    parent = state.parent
-    if parent is None:
-        return None
-    sites = [frame.site for frame in parent.frames]
-    for old in env.explored.get(state.at, ()):
-        if old.branches and old.dfs < parent.dfs and [f.site for f in old.frames] == sites:
-            return old
-    return None
 
 
 def is_active(env: Env, state: State) -> bool:

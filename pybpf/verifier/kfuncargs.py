@@ -36,7 +36,7 @@ from pybpf.verifier.registers import EACCES
 from pybpf.verifier.state import Reg, State
 from pybpf.verifier.timers import check_timer
 
-_ITERATOR = re.compile(r"bpf_iter_(\w+)_(new|next|destroy)")
+ITERATOR = re.compile(r"bpf_iter_(\w+)_(new|next|destroy)")
 _NUMBERS = frozenset({"any", "const", "size"})
 _NEEDS_TRUST = frozenset({"trusted_args", "release"})
 _NO_NUMBERS = frozenset({"task_struct", "cgroup"})
@@ -129,7 +129,7 @@ def _check_null(env: Env, call: KfuncCall, index: int, reg: Reg, kind: str) -> N
 
 
 def _check_iterator(env: Env, state: State, call: KfuncCall, number: int, count: int) -> None:
-    match = _ITERATOR.fullmatch(call.name)
+    match = ITERATOR.fullmatch(call.name)
     assert match
     kind, what = match[1], match[2]
     if what == "new":

@@ -7,7 +7,6 @@ Source: check_kfunc_call, check_kfunc_args and check_special_kfunc in kernel/bpf
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
 from pybpf.dataclass import dataclass
@@ -16,7 +15,7 @@ from pybpf.verifier import iterators
 from pybpf.verifier.allowed import is_gpl
 from pybpf.verifier.dynptrs import SKB, XDP, Dynptr
 from pybpf.verifier.env import END, Env
-from pybpf.verifier.kfuncargs import KfuncCall, check_kfunc_argument
+from pybpf.verifier.kfuncargs import ITERATOR, KfuncCall, check_kfunc_argument
 from pybpf.verifier.kinds import BTF_ID, MAYBE_NULL, MEM, RCU, RDONLY, SLICE, TRUSTED, UNTRUSTED
 from pybpf.verifier.packet import each_reg, may_write_packet
 from pybpf.verifier.program import SLEEPABLE, Checked
@@ -27,7 +26,6 @@ from pybpf.verifier.returns import allowed_range
 from pybpf.verifier.sections import check_leftovers
 from pybpf.verifier.state import POINTER, UNINIT, UNKNOWN_REG, Reg, State
 
-_ITERATOR = re.compile(r"bpf_iter_(\w+)_(new|next|destroy)")
 _NUMBERS = frozenset({"bpf_iter_num_new", "bpf_iter_num_next", "bpf_iter_num_destroy"})
 
 
@@ -54,7 +52,7 @@ def _rows() -> dict[str, Row]:
 def mark_kfuncs(program: Checked) -> None:
     """Note where iterators are advanced: states are kept and compared there."""
     for at, name in program.subject.kfuncs:
-        match = _ITERATOR.fullmatch(name)
+        match = ITERATOR.fullmatch(name)
         if match and match[2] == "next":
             program.iter_next.add(at)
             program.forced.add(at)
