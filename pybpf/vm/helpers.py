@@ -31,10 +31,6 @@ _PACKET_MOST = 0xF_FFFF
 _RECORD_LIMIT = _U32 // 4
 
 
-def _signed32(value: int) -> int:
-    return ((value ^ (1 << 31)) & _U32) - (1 << 31)
-
-
 def _keyed(vm: Machine, address: int) -> HashMap | ArrayMap:
     found = vm.map_at(address)
     if isinstance(found, HashMap | ArrayMap):

@@ -16,7 +16,7 @@ from pybpf.dataclass import dataclass, field
 from pybpf.errors import VmFault
 from pybpf.isa.helpers import HELPERS
 from pybpf.isa.insn import R0, R1, R6, R10, STACK_SIZE, ByteOrder, Insn, Program
-from pybpf.isa.semantics import MASK64
+from pybpf.isa.semantics import MASK64, signed
 from pybpf.script import MapSpec
 from pybpf.vm.buffers import RingBuffer
 from pybpf.vm.kinds import make_map
@@ -274,7 +274,7 @@ class Machine:
         """
         if ctx != self.ctx:
             raise Trap("r6 does not hold the context")
-        start = ((start ^ (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
+        start = signed(start, 32)
         if isinstance(self.packet, bytes | bytearray):
             data = self.packet[start : start + size] if start >= 0 else b""
         else:

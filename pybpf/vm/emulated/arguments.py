@@ -1,4 +1,4 @@
-"""What arguments of helpers mean: integers in; signed ones, contexts and maps out."""
+"""What arguments of helpers mean: integers in; contexts and maps out."""
 
 from __future__ import annotations
 
@@ -16,11 +16,6 @@ U32 = 0xFFFF_FFFF
 _LONG_RESULTS = (6, 4)
 
 M = TypeVar("M")
-
-
-def signed32(value: int) -> int:
-    """Return the low half as two's complement."""
-    return ((value ^ (1 << 31)) & U32) - (1 << 31)
 
 
 def as_released(vm: Machine, result: int) -> int:

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from errno import EALREADY, EFAULT, EINVAL
 from types import MappingProxyType
 
-from pybpf.vm.emulated.arguments import U32, signed32, skb_of
+from pybpf.isa.semantics import byte_swap, signed
+from pybpf.vm.emulated.arguments import U32, skb_of
 from pybpf.vm.emulated.skb import ensure_room
 from pybpf.vm.machine import Helper, Machine
 from pybpf.vm.net.skb import ETH_P_8021AD, ETH_P_8021Q, SkBuff, protocol_of
@@ -35,15 +36,10 @@ _FLAGS = 0x1FF | 0xFF << _INNER_SHIFT
 _ETHERNET = 14
 
 
-def _big(value: int) -> int:
-    """Return 16 bits with their bytes swapped."""
-    return int.from_bytes((value & 0xFFFF).to_bytes(2, "big"), "little")
-
-
 def vlan_push(vm: Machine, ctx: int, protocol: int, tag: int) -> int:
     """Add a VLAN tag: the first is kept beside the packet, another pushes it in."""
     skb = skb_of(vm, ctx)
-    kind = _big(protocol)
+    kind = byte_swap(protocol, 16)
     if kind not in _TAGS:
         kind = ETH_P_8021Q
     if not skb.link:
@@ -86,7 +82,7 @@ def vlan_pop(vm: Machine, ctx: int) -> int:
 def _set_tag(skb: SkBuff, kind: int, tag: int) -> None:
     skb["vlan_present"] = 1
     skb["vlan_tci"] = tag
-    skb["vlan_proto"] = _big(kind)
+    skb["vlan_proto"] = byte_swap(kind, 16)
 
 
 def _take_tag(vm: Machine, skb: SkBuff) -> int | None:
@@ -106,7 +102,8 @@ def _take_tag(vm: Machine, skb: SkBuff) -> int | None:
 def adjust_room(vm: Machine, ctx: int, difference: int, mode: int, flags: int) -> int:
     """Make room behind the network header (mode 0) or behind the link layer's (1), or take it."""
     skb = skb_of(vm, ctx)
-    change, size, mode = signed32(difference), abs(signed32(difference)), mode & U32
+    change, mode = signed(difference, 32), mode & U32
+    size = abs(change)
     if flags & ~_FLAGS or _contradict(flags, change):
         return -EINVAL
     if size > _ROOM_LIMIT:

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from errno import E2BIG, EINVAL, ERANGE
 from types import MappingProxyType
 
-from pybpf.vm.emulated.arguments import U32, signed32, skb_of, xdp_of
+from pybpf.isa.semantics import signed
+from pybpf.vm.emulated.arguments import U32, skb_of, xdp_of
 from pybpf.vm.emulated.dynptrs import bounds, make, outside
 from pybpf.vm.machine import MAX_LOOPS, Helper, Machine
 
@@ -17,7 +18,7 @@ from pybpf.vm.machine import MAX_LOOPS, Helper, Machine
 # struct bpf_iter_num: what was given last, and where the numbers end; both are 0 at the end.
 def iter_num_new(vm: Machine, iterator: int, first: int, last: int) -> int:
     """Begin to iterate over the numbers from ``first`` to before ``last``."""
-    start, end = signed32(first), signed32(last)
+    start, end = signed(first, 32), signed(last, 32)
     error = -EINVAL if start > end else -E2BIG if end - start > MAX_LOOPS else 0
     vm.memory.store(iterator, 4, 0 if error else start - 1)
     vm.memory.store(iterator + 4, 4, 0 if error else end)
@@ -26,7 +27,7 @@ def iter_num_new(vm: Machine, iterator: int, first: int, last: int) -> int:
 
 def iter_num_next(vm: Machine, iterator: int) -> int:
     """Return the address of the next number, or 0."""
-    now, end = signed32(vm.memory.load(iterator, 4)), signed32(vm.memory.load(iterator + 4, 4))
+    now, end = (signed(vm.memory.load(iterator + at, 4), 32) for at in (0, 4))
     if now + 1 >= end:
         vm.memory.store(iterator, 8, 0)
         return 0

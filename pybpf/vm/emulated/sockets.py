@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from errno import EINVAL, ENOENT
 from types import MappingProxyType
 
+from pybpf.isa.semantics import signed
 from pybpf.vm.emulated.arguments import U32
 from pybpf.vm.machine import Helper, Machine
 
@@ -30,8 +31,7 @@ def check_mtu(vm: Machine, _ctx: int, device: int, place: int, change: int, flag
         return -19
     size = vm.memory.load(place, 4) or (0 if vm.buff is None else vm.buff.packet.length)
     vm.memory.store(place, 4, 65536)
-    delta = ((change ^ (1 << 31)) & U32) - (1 << 31)
-    return int(size + delta > 65536 + 14)
+    return int(size + signed(change, 32) > 65536 + 14)
 
 
 def _nothing(arguments: int, result: int = 0) -> Helper:

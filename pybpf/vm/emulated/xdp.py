@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from errno import EFAULT, EINVAL
 from types import MappingProxyType
 
-from pybpf.vm.emulated.arguments import U32, signed32, xdp_of
+from pybpf.isa.semantics import signed
+from pybpf.vm.emulated.arguments import U32, xdp_of
 from pybpf.vm.machine import Helper, Machine
 
 _LIMIT = 0xFFFF
@@ -38,9 +39,11 @@ def store_bytes(vm: Machine, ctx: int, offset: int, data: int, size: int) -> int
 
 TABLE: Mapping[str, Helper] = MappingProxyType(
     {
-        "bpf_xdp_adjust_head": Helper(2, lambda vm, c, n: xdp_of(vm, c).move_head(signed32(n))),
-        "bpf_xdp_adjust_meta": Helper(2, lambda vm, c, n: xdp_of(vm, c).move_metadata(signed32(n))),
-        "bpf_xdp_adjust_tail": Helper(2, lambda vm, c, n: xdp_of(vm, c).move_tail(signed32(n))),
+        "bpf_xdp_adjust_head": Helper(2, lambda vm, c, n: xdp_of(vm, c).move_head(signed(n, 32))),
+        "bpf_xdp_adjust_meta": Helper(
+            2, lambda vm, c, n: xdp_of(vm, c).move_metadata(signed(n, 32))
+        ),
+        "bpf_xdp_adjust_tail": Helper(2, lambda vm, c, n: xdp_of(vm, c).move_tail(signed(n, 32))),
         "bpf_xdp_get_buff_len": Helper(1, lambda vm, c: xdp_of(vm, c).packet.length),
         "bpf_xdp_load_bytes": Helper(4, load_bytes),
         "bpf_xdp_store_bytes": Helper(4, store_bytes),

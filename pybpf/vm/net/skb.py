@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pybpf.isa.abi import ProgType
+from pybpf.isa.semantics import byte_swap
 from pybpf.vm.net.refusal import Refused
 from pybpf.vm.packet import Packet
 
@@ -114,11 +115,11 @@ class SkBuff:
     @property
     def protocol(self) -> int:
         """The protocol in the byte order of the machine, such as 0x0800."""
-        return int.from_bytes(self["protocol"].to_bytes(4, "little")[:2], "big")
+        return byte_swap(self["protocol"], 16)
 
     @protocol.setter
     def protocol(self, value: int) -> None:
-        self["protocol"] = int.from_bytes(value.to_bytes(2, "big"), "little")
+        self["protocol"] = byte_swap(value, 16)
 
     @property
     def network(self) -> int:
