@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-import importlib.util
+import importlib
 import json
 import os
 import re
@@ -28,6 +28,7 @@ from pybpf.target.snapshot import SnapshotTarget
 
 TARGETS = Path(__file__).parent / "data" / "targets"
 EXAMPLES = Path(__file__).parents[1] / "examples"
+TOOLS = Path(__file__).parents[1] / "tools"
 
 _EM_BPF = 247
 
@@ -259,19 +260,27 @@ def c_objects(tmp_path_factory):
     with (shared / "objects.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.exists():
-            tool = Path(__file__).parents[1] / "tools" / "objects.py"
-            subprocess.run([sys.executable, tool, folder], check=True, capture_output=True)
+            argv = [sys.executable, TOOLS / "objects.py", folder]
+            subprocess.run(argv, check=True, capture_output=True)
     return folder
 
 
 @pytest.fixture(scope="session")
-def guest():
-    """Return tools/guest.py, which is a script and in no package."""
-    path = Path(__file__).parents[1] / "tools" / "guest.py"
-    spec = importlib.util.spec_from_file_location("guest", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def tool():
+    """Return a function that imports a module of tools/, which are scripts and in no package."""
+
+    def load(name):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.syspath_prepend(TOOLS)  # they import each other
+            return importlib.import_module(name)
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def guest(tool):
+    """Return tools/guest.py."""
+    return tool("guest")
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,6 @@
 """The tables of what programs may do, held to the kernel that this runs on."""
 
-import importlib
 import os
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +13,6 @@ from pybpf.verifier.mapcreate import refuse_creation
 from pybpf.verifier.protos import Arg, CallFlag, proto
 from pybpf.verifier.results import refusal, result_range
 
-TOOLS = Path(__file__).parents[2] / "tools"
 RELEASE = os.uname().release
 VERSION = tuple(int(part) for part in RELEASE.split(".")[:2])
 NAME = nearest(RELEASE)
@@ -25,14 +21,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(f"{VERSION[0]}.{VERSION[1]}" not in NAMES, reason="no profile of its own"),
 ]
-
-
-@pytest.fixture(scope="module")
-def tool():
-    """Return a function that imports a module of tools/."""
-    sys.path.insert(0, str(TOOLS))
-    yield importlib.import_module
-    sys.path.remove(str(TOOLS))
 
 
 @pytest.fixture(scope="module")

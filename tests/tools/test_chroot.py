@@ -1,6 +1,5 @@
 """tools/chroot.py: what it runs, and what it says where it cannot."""
 
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -10,13 +9,9 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def chroot():
-    """tools/chroot.py, which is a script and in no package."""
-    path = Path(__file__).parents[2] / "tools" / "chroot.py"
-    spec = importlib.util.spec_from_file_location("chroot", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def chroot(tool):
+    """tools/chroot.py."""
+    return tool("chroot")
 
 
 def test_a_place_for_it_can_be_given(chroot, monkeypatch):
@@ -43,14 +38,14 @@ def test_a_failure_says_the_last_of_it_and_leaves_nothing(chroot, monkeypatch, t
 
 
 @pytest.mark.parametrize(
-    ("uid", "tool", "reason"),
+    ("uid", "debootstrap", "reason"),
     [
         (1000, "/usr/sbin/debootstrap", "debootstrap needs root"),
         (0, None, "there is no debootstrap: apt-get install debootstrap"),
     ],
 )
-def test_what_is_missing_is_said(chroot, monkeypatch, tmp_path, uid, tool, reason):
-    monkeypatch.setattr(shutil, "which", lambda _: tool)
+def test_what_is_missing_is_said(chroot, monkeypatch, tmp_path, uid, debootstrap, reason):
+    monkeypatch.setattr(shutil, "which", lambda _: debootstrap)
     monkeypatch.setattr(os, "geteuid", lambda: uid)
     with pytest.raises(chroot.ChrootError, match=reason):
         chroot.make(tmp_path / "bookworm")

@@ -1,8 +1,6 @@
 """The probes of tools/record_profile.py, and what they find on this machine's kernel."""
 
-import importlib
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,17 +9,8 @@ from pybpf.isa.abi import MapType, ProgType
 from pybpf.target.profile import NAMES, nearest, profile
 from pybpf.target.profile import _numbers as parse
 
-TOOLS = Path(__file__).parents[2] / "tools"
 RELEASE = os.uname().release
 NAME = nearest(RELEASE)
-
-
-@pytest.fixture(scope="module")
-def tool():
-    """Return a function that imports a module of tools/."""
-    sys.path.insert(0, str(TOOLS))
-    yield importlib.import_module
-    sys.path.remove(str(TOOLS))
 
 
 @pytest.fixture(scope="module")
