@@ -17,7 +17,7 @@ from pybpf.isa.abi import AttachType, ProgType
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _SYSCALL = 321  # bpf(2) on x86-64
-_MAP_CREATE, _PROG_LOAD, _BTF_LOAD = 0, 5, 18
+_MAP_CREATE, _PROG_LOAD = 0, 5
 _LOG_SIZE = 1 << 16
 SLEEPABLE = 1 << 4
 LARGE = 1000
@@ -172,10 +172,6 @@ class Kernel:
             if (kind := btf.kind(number)) in wanted_kinds:
                 self._numbers.setdefault((kind, btf.name(number)), number)
         return btf
-
-    def btf_number(self, what: tuple[Kind, str]) -> int | None:
-        """Return the number of a type or function in the kernel's BTF; None if it has none."""
-        return self._numbers.get(what)
 
     def enumerators(self, name: str) -> frozenset[str]:
         """Return the names of the values of an enumeration in the kernel's BTF."""

@@ -132,7 +132,6 @@ def _edges(program: Checked, at: int) -> tuple[list[int], list[int]]:
             program.pruning.update((at, at + 2))
             program.joins.update((at + 2, *called))
             index = program.subprogram_at[called[0]]
-            program.subprograms[index].is_callback = True
             program.subprograms[program.subprogram_of[at]].takes.append((at, index))
         return [at + 2], called
     if code & op.CLASS not in {op.JMP, op.JMP32}:

@@ -48,11 +48,6 @@ def signed(arc: Arc, full: int) -> tuple[int, int]:
     return (low, high) if low <= high else (high, low)
 
 
-def is_empty(arc: Arc, full: int) -> bool:
-    """Return whether this is the arc of no values."""
-    return arc == (full, full)
-
-
 def contains(arc: Arc, value: int, full: int) -> bool:
     """Return whether a value lies on the arc."""
     return arc != (full, full) and (value - arc[0] & full) <= arc[1]

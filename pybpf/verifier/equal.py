@@ -100,7 +100,6 @@ def _refs_equal(old: State, new: State, ids: _Ids) -> bool:
         or old.rcu != new.rcu
         or old.preempt != new.preempt
         or not ids.same(old.irq, new.irq)
-        or old.extra != new.extra
     ):
         return False
     return all(

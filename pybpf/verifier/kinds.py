@@ -30,7 +30,6 @@ SLICE = 1 << 18
 """Of MEM: a part of a packet that a dynptr gave (DYNPTR_TYPE_SKB and _XDP)."""
 
 PACKETS = frozenset({PACKET, PACKET_META})
-SOCKETS = frozenset({SOCKET, SOCK_COMMON, TCP_SOCK, XDP_SOCK})
 
 _WORDS = {
     NOT_INIT: "?", SCALAR: "scalar", CTX: "ctx", MAP_PTR: "map_ptr", MAP_VALUE: "map_value",

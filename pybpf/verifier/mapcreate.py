@@ -17,7 +17,7 @@ from pybpf.verifier.refusal import Refusal
 
 NO_PREALLOC, NO_COMMON_LRU, NUMA_NODE = 1 << 0, 1 << 1, 1 << 2
 RDONLY, WRONLY, STACK_BUILD_ID, ZERO_SEED = 1 << 3, 1 << 4, 1 << 5, 1 << 6
-RDONLY_PROG, WRONLY_PROG, CLONE, MMAPABLE = 1 << 7, 1 << 8, 1 << 9, 1 << 10
+RDONLY_PROG, WRONLY_PROG, MMAPABLE = 1 << 7, 1 << 8, 1 << 10
 PRESERVE_ELEMS, INNER_MAP = 1 << 11, 1 << 12
 SEGV_ON_FAULT, NO_USER_CONV = 1 << 17, 1 << 18
 

@@ -41,7 +41,7 @@ class MapInfo:
 
 
 STRICT_ALIGNMENT, ANY_ALIGNMENT, TEST_RND_HI32, TEST_STATE_FREQ, SLEEPABLE = 1, 2, 4, 8, 16
-XDP_HAS_FRAGS, XDP_DEV_BOUND_ONLY, TEST_REG_INVARIANTS = 32, 64, 128
+XDP_HAS_FRAGS, XDP_DEV_BOUND_ONLY, TEST_REG_INVARIANTS, TOKEN_FD = 32, 64, 128, 1 << 16
 
 
 def map_info(spec: CorpusMap, fields: Mapping[int, tuple[str, int]]) -> MapInfo:
@@ -54,14 +54,6 @@ def map_info(spec: CorpusMap, fields: Mapping[int, tuple[str, int]]) -> MapInfo:
         spec.type, spec.key_size, spec.value_size, spec.max_entries, spec.map_flags, inner,
         contents=contents, frozen=spec.frozen, btf_value=spec.btf_value, fields=fields,
     )  # fmt: skip
-
-
-def _contents(spec: CorpusMap) -> bytes | None:
-    """Return the first value of a map that never changes; None where it may."""
-    if not spec.frozen:
-        return None
-    values = [value for key, value in spec.entries if not any(key)]
-    return values[-1] if values else bytes(spec.value_size)
 
 
 class Raw:
@@ -89,7 +81,7 @@ def slots_of(insns: bytes) -> list[Raw]:
 class Subprogram:
     """A run of slots that is called: ``start`` … ``end`` - 1; ``depth`` of stack in bytes.
 
-    ``is_callback``: a lddw_func takes its address. ``is_async``: it was registered for a timer.
+    ``is_async``: it was registered for a timer.
     ``calls`` and ``takes``: slots that call another, or take its address, with its number.
     """
 
@@ -101,9 +93,7 @@ class Subprogram:
         "has_tail_call",
         "index",
         "is_async",
-        "is_callback",
         "start",
-        "tail_call_reachable",
         "takes",
     )  # fmt: skip
 
@@ -112,8 +102,8 @@ class Subprogram:
         self.start = start
         self.end = end
         self.depth = 0
-        self.is_callback = self.is_async = False
-        self.has_tail_call = self.has_ld_abs = self.tail_call_reachable = False
+        self.is_async = False
+        self.has_tail_call = self.has_ld_abs = False
         self.calls: list[tuple[int, int]] = []
         self.takes: list[tuple[int, int]] = []
 

@@ -21,7 +21,7 @@ class Rules:
     __slots__ = (
         "allow_leaks", "allow_uninit_stack", "checks_all_slots", "folds_offsets", "forgets_dead",
         "has_arena", "has_atomics", "has_btf_id", "has_fd_array", "has_func", "has_gotol",
-        "has_kfunc_modules", "has_kfuncs", "has_load_acquire", "has_may_goto", "has_movsx",
+        "has_kfunc_modules", "has_kfuncs", "has_load_acquire", "has_movsx",
         "has_signed_division", "known_flags", "load_modes", "math", "max_insns", "opcodes",
         "privileged", "profile", "version",
     )  # fmt: skip
@@ -47,7 +47,7 @@ class Rules:
         self.has_fd_array = version >= (5, 14)
         self.has_kfunc_modules = version >= (5, 16)
         self.has_movsx = self.has_signed_division = version >= (6, 6)
-        self.has_arena = self.has_may_goto = version >= (6, 9)
+        self.has_arena = version >= (6, 9)
         self.has_load_acquire = version >= (6, 15)
         flags = 1 | 2 | 4 | 8 | 16
         flags |= 32 if version >= (5, 18) else 0  # BPF_F_XDP_HAS_FRAGS

@@ -163,7 +163,7 @@ class Frame:
 
     __slots__ = (
         "callback", "callback_depth", "depth", "entry", "index", "is_async", "regs", "result",
-        "site",         "stack", "subprog",
+        "site", "stack", "subprog",
     )  # fmt: skip
 
     def __init__(self, index: int, subprog: int, site: int) -> None:
@@ -212,7 +212,7 @@ class State:
     """
 
     __slots__ = (
-        "at", "branches", "came_from", "dfs", "evicted", "extra", "frame", "frames", "hits",
+        "at", "branches", "came_from", "dfs", "evicted", "frame", "frames", "hits",
         "in_loop", "irq", "lock", "may_goto", "misses", "note", "parent", "precise", "preempt",
         "rcu", "read", "refs", "speculative", "trail", "unroll", "wrote",
     )  # fmt: skip
@@ -243,7 +243,6 @@ class State:
         self.read: dict[int, int] = {}
         self.wrote: dict[int, int] = {}
         self.precise: dict[int, int] = {}
-        self.extra: object = None
 
     def copy(self) -> State:
         """Return one that can go on by itself, from the same checkpoint."""
@@ -252,7 +251,6 @@ class State:
         new.frame = new.frames[-1]
         new.at = self.at
         new.trail = self.trail
-        new.parent = self.parent
         new.parent = self.parent
         new.branches = 1
         new.refs = self.refs
@@ -271,7 +269,6 @@ class State:
         new.read = {}
         new.wrote = self.wrote.copy()
         new.precise = {}
-        new.extra = self.extra
         return new
 
     def acquire(self, ident: int, insn: int, kind: int = POINTER, parent: int = 0) -> None:
