@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from pybpf.verifier import kinds
+from pybpf.verifier.program import STRICT_ALIGNMENT, TEST_STATE_FREQ
 from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.state import State
 
@@ -47,7 +48,6 @@ class Env:
     ``pointer_kinds``: by slot, what loads and stores were first used with; ``masks``: see masking;
     ``touched``: backtrack; ``context``: context. ``called``: global functions, by number.
     ``facts``: what calls.py keeps by slot (the maps that a call was given, …).
-    ``async_callbacks``: states in which timers' functions begin.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Env:
         self.prog_type = program.subject.prog_type
         self.privileged = rules.privileged
         flags = program.subject.prog_flags
-        self.strict = bool(flags & 1)
+        self.strict = bool(flags & STRICT_ALIGNMENT)
         self.steps: list[Step | None] = [None] * len(program.slots)
         self.pending: list[State] = []
         self.explored: dict[int, list[State]] = {}
@@ -72,7 +72,7 @@ class Env:
         self.jumps = 0
         self.jumps_before = 0
         self.processed_before = 0
-        self.test_states = bool(flags & 8)
+        self.test_states = bool(flags & TEST_STATE_FREQ)
         self.called: set[int] = set()
         self.facts: dict[int, object] = {}
         self.pointer_kinds: dict[int, int] = {}
@@ -80,8 +80,6 @@ class Env:
         self.touched: list[int] = []
         self.context: Context | None = None
         self.seen: set[int] = set()
-        self.longest_mark = 0
-        self.async_callbacks: list[State] = []
         self.at = 0
 
     def new_id(self) -> int:

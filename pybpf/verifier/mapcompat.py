@@ -13,6 +13,7 @@ from typing import Protocol
 
 from pybpf.isa.abi import AttachType, MapType, ProgType
 from pybpf.isa.helpers import HELPER_NAMES, HELPERS
+from pybpf.verifier.program import SLEEPABLE
 
 Version = tuple[int, int]
 
@@ -269,9 +270,6 @@ class _Rules(Protocol):
     def version(self) -> Version: ...
 
 
-_SLEEPABLE_FLAG = 1 << 4
-
-
 def refuse_map(known: _Map, subject: _Subject, rules: _Rules) -> str | None:
     """Return why a program cannot use a map: ``refuse_program`` for the verifier's own values."""
     return refuse_program(
@@ -279,7 +277,7 @@ def refuse_map(known: _Map, subject: _Subject, rules: _Rules) -> str | None:
         rules.version,
         subject.prog_type,
         map_flags=known.flags,
-        sleepable=bool(subject.prog_flags & _SLEEPABLE_FLAG),
+        sleepable=bool(subject.prog_flags & SLEEPABLE),
         fields=[kind for kind, _ in known.fields.values()],
         inner_flags=known.inner.flags if known.inner else None,
     )

@@ -18,6 +18,12 @@ from pybpf.verifier.kinds import CTX, STACK
 from pybpf.verifier.limits import DEFAULT_LIMITS, Limits
 from pybpf.verifier.liveness import find_live
 from pybpf.verifier.mapcreate import refuse_maps
+from pybpf.verifier.program import (
+    SLEEPABLE,
+    TEST_REG_INVARIANTS,
+    TOKEN_FD,
+    XDP_DEV_BOUND_ONLY,
+)  # fmt: skip
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.removal import check_addresses
 from pybpf.verifier.report import Report
@@ -26,7 +32,6 @@ from pybpf.verifier.stackdepth import check_stack_depth
 from pybpf.verifier.state import Frame, Reg, State
 from pybpf.verifier.structure import check_structure
 
-_DEVICE_BOUND, _INVARIANTS, _TOKEN = 1 << 6, 1 << 7, 1 << 16
 _TYPED = frozenset({ProgType.TRACING, ProgType.LSM, ProgType.STRUCT_OPS, ProgType.EXT})
 
 
@@ -87,15 +92,15 @@ def refuse_load(program: CorpusProgram, rules: Rules) -> None:
     if attach and program.expected_attach_type not in attach:
         raise Refusal("")
     # A program for a device, or one loaded with a token, needs one, which a corpus cannot name.
-    if program.prog_flags & (_DEVICE_BOUND | _TOKEN):
+    if program.prog_flags & (XDP_DEV_BOUND_ONLY | TOKEN_FD):
         raise Refusal("")
-    if program.prog_flags & _INVARIANTS:
+    if program.prog_flags & TEST_REG_INVARIANTS:
         raise Unmodelled("BPF_F_TEST_REG_INVARIANTS")
     if kind in _TYPED:
         raise Unmodelled(f"program type {kind.name.lower()}")
-    if kind is ProgType.SYSCALL and not program.prog_flags & 16:
+    if kind is ProgType.SYSCALL and not program.prog_flags & SLEEPABLE:
         raise Refusal("Syscall programs can only be sleepable")
-    if program.prog_flags & 16 and not rules.may_sleep(kind):
+    if program.prog_flags & SLEEPABLE and not rules.may_sleep(kind):
         raise Refusal(
             "Only fentry/fexit/fmod_ret, lsm, iter, uprobe, and struct_ops programs can be "
             "sleepable"
