@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from functools import cached_property
 
 from pybpf.dataclass import dataclass
 from pybpf.errors import TargetError
@@ -223,9 +224,11 @@ class Btf:
     def function(self, name: str) -> Proto | None:
         """Return the type of the function called ``name``, or None."""
         found = self._find(Kind.FUNC, name) if name else None
-        if found is None:
-            return None
-        proto = self._head(found)[2]
+        return None if found is None else self.prototype(found)
+
+    def prototype(self, number: int) -> Proto | None:
+        """Return the type of a function, or None where it has none."""
+        proto = self._head(number)[2]
         if self.kind(proto) is not Kind.FUNC_PROTO:
             return None
         _, info, returns = self._head(proto)
@@ -337,7 +340,11 @@ class Btf:
 
     def has_kind(self, kind: Kind) -> bool:
         """Whether any type is of a kind."""
-        return any(self.kind(number) is kind for number in range(1, len(self._places)))
+        return kind in self._kinds
+
+    @cached_property
+    def _kinds(self) -> frozenset[Kind]:
+        return frozenset(self.kind(number) for number in range(1, len(self._places)))
 
     def __len__(self) -> int:
         """Return how many types there are, ``void`` included."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pybpf.dataclass import dataclass
@@ -43,8 +44,12 @@ class Function:
     returns_void: bool = False
 
 
+@lru_cache(maxsize=1)
 def read_types(data: bytes) -> Btf | None:
-    """Return the types that a program brings along; None where it brings none."""
+    """Return the types that a program brings along; None where it brings none.
+
+    They are asked for twice a program, and are the same for all programs of an object.
+    """
     if not data:
         return None
     from pybpf.btf.reader import Btf
@@ -127,7 +132,7 @@ def _function(types: Btf, number: int, prog_type: int) -> Function:
     if types.kind(number) is not Kind.FUNC:
         raise Refusal(f"invalid type id {number} in func info")
     name = types.name(number)
-    proto = types.function(name)
+    proto = types.prototype(number) if name else None
     if proto is None:
         raise Unmodelled("the types of a function")
     args = tuple(argument(types, arg, prog_type) for _, arg in proto.params)

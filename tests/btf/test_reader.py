@@ -41,8 +41,8 @@ TYPES = [
 ]
 
 
-def blob():
-    types = b"".join(TYPES)
+def blob(*more):
+    types = b"".join([*TYPES, *more])
     sizes = (24, 0, len(types), len(types), len(NAMES))
     return struct.pack("<HBBIIIII", 0xEB9F, 1, 0, *sizes) + types + NAMES
 
@@ -74,6 +74,13 @@ def test_functions_and_types():
     assert btf.integer(3) is None
     assert btf.name(1) == "int"
     assert btf.kind(0) is btf.kind(99) is Kind.VOID
+
+
+def test_functions_of_one_name_have_types_of_their_own():
+    btf = Btf(blob(head(b"", 13, 1), head(b"call", 12, 13)))
+    assert btf.prototype(8) == btf.function("call") == Proto(4, (("arg", 6),))
+    assert btf.prototype(14) == Proto(1, ())
+    assert btf.prototype(3) is None
 
 
 def test_names_of_enums():
