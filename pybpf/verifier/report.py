@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
+from pybpf.corpus import VerdictKind
 from pybpf.dataclass import dataclass
-
-Verdict = Literal["accept", "reject", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +17,7 @@ class Report:
     and at most per slot. ``depths``: bytes of stack per subprogram.
     """
 
-    verdict: Verdict
+    verdict: VerdictKind
     insn: int | None = None
     message: str = ""
     processed: int = 0
