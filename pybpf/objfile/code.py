@@ -74,11 +74,6 @@ class Function:
     size: int
     is_global: bool
 
-    @property
-    def hidden(self) -> bool:
-        """Whether nothing outside the object can call it."""
-        return not self.is_global
-
 
 @dataclass(frozen=True, slots=True)
 class Piece:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from enum import StrEnum
 
 from pybpf.btf.reader import Btf, Kind, Variable
-from pybpf.dataclass import dataclass, field
+from pybpf.dataclass import dataclass, field, replace
 from pybpf.errors import ObjectError
 from pybpf.isa.abi import MapType
 from pybpf.objfile.elf import Elf, Section, Symbol, SymbolType, between
@@ -157,8 +157,6 @@ class _Declaration:
         number = self._btf.skip(variable.type)
         found = self._parse(variable.name, number, inside=False)
         values = self._values(variable, number, offset)
-        from dataclasses import replace
-
         return replace(
             found, section=self._section.index, offset=offset, values=values,
             kernel_name=_kernel_name(variable.name),
