@@ -14,10 +14,9 @@ from pybpf.isa.insn import R3, R6
 from pybpf.vm import reading
 from pybpf.vm.buffers import PerfEventArray, RingBuffer, StackTraces, finish_record
 from pybpf.vm.collections import LpmTrie, Targets
-from pybpf.vm.emulated.arguments import as_released
+from pybpf.vm.emulated.arguments import as_released, map_of, wrong_map
 from pybpf.vm.machine import MAX_LOOPS, Helper, Machine
-from pybpf.vm.maps import ArrayMap, HashMap, Map, MapOfMaps
-from pybpf.vm.memory import Trap
+from pybpf.vm.maps import ArrayMap, HashMap, MapOfMaps
 from pybpf.vm.printk import format_message
 
 _U32 = 0xFFFF_FFFF
@@ -35,27 +34,21 @@ def _keyed(vm: Machine, address: int) -> HashMap | ArrayMap:
     found = vm.map_at(address)
     if isinstance(found, HashMap | ArrayMap):
         return found
-    raise _wrong_map(found)
+    raise wrong_map(found)
 
 
 def _changing(vm: Machine, address: int) -> HashMap | ArrayMap | LpmTrie | Targets:
     found = vm.map_at(address)
     if isinstance(found, HashMap | ArrayMap | LpmTrie | Targets):
         return found
-    raise _wrong_map(found)
-
-
-def _wrong_map(found: Map) -> Trap:
-    return Trap(
-        f"map {found.spec.name} is of type {found.spec.type.name}, which this helper does not take"
-    )
+    raise wrong_map(found)
 
 
 def map_lookup_elem(vm: Machine, table: int, key: int) -> int:
     """Return the address of the value, or 0."""
     found = vm.map_at(table)
     if not isinstance(found, HashMap | ArrayMap | MapOfMaps | LpmTrie | Targets):
-        raise _wrong_map(found)
+        raise wrong_map(found)
     return found.lookup(vm.memory.read(key, found.spec.key_size), vm.world.cpu)
 
 
@@ -115,6 +108,9 @@ def _reads(read: _Reader) -> Callable[[Machine, int, int, int], int]:
         return 0
 
     return helper
+
+
+copy_from_user = _reads(reading.read_user)
 
 
 def _reads_string(read: _Reader) -> Callable[[Machine, int, int, int], int]:
@@ -184,9 +180,7 @@ def _frames(vm: Machine, flags: int) -> tuple[int, ...]:
 def get_stackid(vm: Machine, ctx: int, table: int, flags: int) -> int:
     """Return the id of the current stack in a STACK_TRACE map."""
     vm.check_context(ctx)
-    found = vm.map_at(table)
-    if not isinstance(found, StackTraces):
-        raise _wrong_map(found)
+    found = map_of(vm, table, StackTraces)
     return -EINVAL if flags & ~_STACKID_FLAGS else found.record(_frames(vm, flags))
 
 
@@ -204,16 +198,9 @@ def get_stack(vm: Machine, ctx: int, to: int, size: int, flags: int) -> int:
     return len(data) or -EFAULT
 
 
-def _ring(vm: Machine, address: int) -> RingBuffer:
-    found = vm.map_at(address)
-    if isinstance(found, RingBuffer):
-        return found
-    raise _wrong_map(found)
-
-
 def ringbuf_reserve(vm: Machine, table: int, size: int, flags: int) -> int:
     """Return the address of a new record, or 0 where there is no room."""
-    ring = _ring(vm, table)
+    ring = map_of(vm, table, RingBuffer)
     return 0 if flags or size > _RECORD_LIMIT else ring.reserve(size)
 
 
@@ -234,7 +221,7 @@ def ringbuf_discard(vm: Machine, address: int, _flags: int) -> int:
 
 def ringbuf_output(vm: Machine, table: int, data: int, size: int, flags: int) -> int:
     """Copy a record in; EAGAIN where there is no room."""
-    ring = _ring(vm, table)
+    ring = map_of(vm, table, RingBuffer)
     if flags & ~(_NO_WAKEUP | _FORCE_WAKEUP):
         return -EINVAL
     record = vm.memory.read(data, size)
@@ -248,7 +235,7 @@ def ringbuf_output(vm: Machine, table: int, data: int, size: int, flags: int) ->
 
 def ringbuf_query(vm: Machine, table: int, what: int) -> int:
     """Return pending bytes (0), the size (1), the consumer's (2) or producer's position (3)."""
-    ring = _ring(vm, table)
+    ring = map_of(vm, table, RingBuffer)
     values = (ring.pending, ring.size, ring.consumed, ring.produced)
     return values[what] if what < len(values) else 0
 
@@ -259,9 +246,7 @@ def perf_event_output(vm: Machine, ctx: int, table: int, flags: int, data: int, 
     The high half says how many bytes of the packet to append.
     """
     vm.check_context(ctx)
-    found = vm.map_at(table)
-    if not isinstance(found, PerfEventArray):
-        raise _wrong_map(found)
+    found = map_of(vm, table, PerfEventArray)
     of_packet = flags >> 32
     if of_packet and (vm.buff is None or of_packet > _PACKET_MOST):
         return -EINVAL
@@ -274,7 +259,8 @@ def perf_event_output(vm: Machine, ctx: int, table: int, flags: int, data: int, 
     return found.output(cpu, sample)
 
 
-def _text_at(vm: Machine, address: int) -> bytes:
+def text_at(vm: Machine, address: int) -> bytes:
+    """Return the kernel's string at an address, as %s prints it."""
     text = reading.read_kernel_string(vm, address, _U32)
     return b"(efault)" if text is None else text
 
@@ -284,7 +270,7 @@ def trace_printk(vm: Machine, template: int, size: int) -> int:
     # Only the format says how many of r3 to r5 are arguments; the others may hold nothing.
     arguments = vm.regs[R3:R6]
     text = format_message(
-        vm.memory.read(template, size & _U32), arguments, lambda address: _text_at(vm, address)
+        vm.memory.read(template, size & _U32), arguments, lambda address: text_at(vm, address)
     )
     if text is None:
         return -EINVAL
@@ -298,7 +284,7 @@ def snprintf(vm: Machine, to: int, size: int, template: int, data: int, length: 
         return -EINVAL
     arguments = [vm.memory.load(data + offset, 8) for offset in range(0, length & _U32, 8)]
     text = format_message(
-        _text_at(vm, template) + b"\0", arguments, lambda address: _text_at(vm, address)
+        text_at(vm, template) + b"\0", arguments, lambda address: text_at(vm, address)
     )
     if text is None:
         return -EINVAL
@@ -329,8 +315,8 @@ EMULATED: Mapping[str, Helper] = MappingProxyType(
         "bpf_for_each_map_elem": Helper(4, for_each_map_elem),
         "bpf_probe_read": Helper(3, _reads(reading.read_any)),
         "bpf_probe_read_kernel": Helper(3, _reads(reading.read_kernel)),
-        "bpf_probe_read_user": Helper(3, _reads(reading.read_user)),
-        "bpf_copy_from_user": Helper(3, _reads(reading.read_user)),
+        "bpf_probe_read_user": Helper(3, copy_from_user),
+        "bpf_copy_from_user": Helper(3, copy_from_user),
         "bpf_probe_read_str": Helper(3, _reads_string(reading.read_any_string)),
         "bpf_probe_read_kernel_str": Helper(3, _reads_string(reading.read_kernel_string)),
         "bpf_probe_read_user_str": Helper(3, _reads_string(reading.read_user_string)),

@@ -11,9 +11,8 @@ from types import MappingProxyType
 
 from pybpf.isa.abi import MapType
 from pybpf.vm.collections import Targets
-from pybpf.vm.emulated.arguments import U32, map_of, skb_of
+from pybpf.vm.emulated.arguments import U32, map_of, skb_of, wrong_map
 from pybpf.vm.machine import Helper, Machine
-from pybpf.vm.memory import Trap
 from pybpf.vm.net.redirect import Redirect
 from pybpf.vm.net.xdp import XdpBuff
 
@@ -58,7 +57,7 @@ def redirect_map(vm: Machine, table: int, key: int, flags: int) -> int:
     found = map_of(vm, table, Targets)
     kind = found.spec.type
     if kind not in _XDP_TARGETS:
-        raise Trap(f"map {found.spec.name} is of type {kind.name}, which this helper does not take")
+        raise wrong_map(found)
     allowed = _ACTIONS | (_BROADCAST | _EXCLUDE_INGRESS if kind in _DEVICES else 0)
     if flags & ~allowed:
         return _XDP_ABORTED

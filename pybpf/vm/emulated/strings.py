@@ -8,8 +8,8 @@ from errno import EINVAL, ERANGE
 from types import MappingProxyType
 
 from pybpf.isa.semantics import MASK64
-from pybpf.vm import reading
 from pybpf.vm.emulated.arguments import U32
+from pybpf.vm.helpers import text_at
 from pybpf.vm.machine import Helper, Machine
 from pybpf.vm.printk import format_message
 
@@ -69,18 +69,13 @@ def strtoul(vm: Machine, text: int, size: int, flags: int, place: int) -> int:
     return _store(vm, place, value, result)
 
 
-def _text_at(vm: Machine, address: int) -> bytes:
-    text = reading.read_kernel_string(vm, address, U32)
-    return b"(efault)" if text is None else text
-
-
 def _formatted(vm: Machine, template: int, size: int, data: int, length: int) -> bytes | None:
     length &= U32
     if length & 7 or length > _MOST_ARGUMENTS * 8:
         return None
     arguments = [vm.memory.load(data + offset, 8) for offset in range(0, length, 8)]
     text = vm.memory.read(template, size & U32)
-    return format_message(text, arguments, lambda address: _text_at(vm, address))
+    return format_message(text, arguments, lambda address: text_at(vm, address))
 
 
 def trace_vprintk(vm: Machine, template: int, size: int, data: int, length: int) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from errno import EFAULT, EINVAL, ENOENT, EPERM
+from errno import EINVAL, ENOENT, EPERM
 from types import MappingProxyType
 
 from pybpf.vm import reading
 from pybpf.vm.collections import Targets
 from pybpf.vm.emulated.arguments import U32, map_of
-from pybpf.vm.helpers import get_stack
+from pybpf.vm.helpers import copy_from_user, get_stack
 from pybpf.vm.machine import Helper, Machine
 
 _TAI_AHEAD = 37 * 10**9
@@ -135,14 +135,7 @@ def copy_from_user_task(
     vm: Machine, to: int, size: int, address: int, _task: int, flags: int
 ) -> int:
     """Read user memory of a task."""
-    if flags:
-        return -EINVAL
-    data = reading.read_user(vm, address, size & U32)
-    if data is None:
-        vm.memory.clear(to, size & U32)
-        return -EFAULT
-    vm.memory.write(to, data)
-    return 0
+    return -EINVAL if flags else copy_from_user(vm, to, size, address)
 
 
 def set_retval(vm: Machine, value: int) -> int:
