@@ -11,18 +11,23 @@ from types import MappingProxyType
 
 from pybpf.isa.semantics import byte_swap, signed
 from pybpf.vm.emulated.arguments import U32, skb_of
-from pybpf.vm.emulated.skb import ensure_room
+from pybpf.vm.emulated.skb import ENOTSUPP, MAX_LENGTH, ensure_room
 from pybpf.vm.machine import Helper, Machine
-from pybpf.vm.net.skb import ETH_P_8021AD, ETH_P_8021Q, SkBuff, protocol_of
+from pybpf.vm.net.skb import (
+    ETH_P_8021AD,
+    ETH_P_8021Q,
+    ETH_P_IP,
+    ETH_P_IPV6,
+    HEADER,
+    NETWORK_HEADER,
+    SkBuff,
+    protocol_of,
+)
 
-_ENOTSUPP = 524
 _TAGS = frozenset({ETH_P_8021Q, ETH_P_8021AD})
 _ADDRESSES = 12
 _CLEARS = (6, 2)
 """The release from which on a tag that is taken away is forgotten."""
-_IP, _IPV6 = 0x0800, 0x86DD
-_BASE = {_IP: 20, _IPV6: 40}
-_MAX_LENGTH = 16064
 _ROOM_LIMIT = 0xFFF
 _NET, _MAC = 0, 1
 _ENCAP_IPV4, _ENCAP_IPV6 = 1 << 1, 1 << 2
@@ -33,7 +38,6 @@ _INNER_ETHERNET = 1 << 6
 _DECAP_IPV4, _DECAP_IPV6 = 1 << 7, 1 << 8
 _INNER_SHIFT = 56
 _FLAGS = 0x1FF | 0xFF << _INNER_SHIFT
-_ETHERNET = 14
 
 
 def vlan_push(vm: Machine, ctx: int, protocol: int, tag: int) -> int:
@@ -108,30 +112,30 @@ def adjust_room(vm: Machine, ctx: int, difference: int, mode: int, flags: int) -
         return -EINVAL
     if size > _ROOM_LIMIT:
         return -EFAULT
-    base = _BASE.get(skb.protocol)
+    base = NETWORK_HEADER.get(skb.protocol)
     if base is None or mode > _MAC:
-        return -_ENOTSUPP
+        return -ENOTSUPP
     least = 40 if flags & _DECAP_IPV6 else 20 if flags & _DECAP_IPV4 else base
     link = skb.network if skb.link else 0
     place = link + base if mode == _NET else link
     current = skb.packet.length - skb.network
     if change < 0:
         if size >= current or current - size < least:
-            return -_ENOTSUPP
+            return -ENOTSUPP
         if flags & ~(_KEEP | _DECAP_IPV4 | _DECAP_IPV6):
             return -EINVAL
         skb.packet.remove(place, size)
-    elif skb.packet.length + size > _MAX_LENGTH:
-        return -_ENOTSUPP
+    elif skb.packet.length + size > MAX_LENGTH:
+        return -ENOTSUPP
     elif error := _encapsulate(skb, flags, size):
         return error
     else:
         ensure_room(skb, size)
         skb.packet.insert(place, size)
     if flags & (_ENCAP_IPV4 | _DECAP_IPV4):
-        skb.protocol = _IP
+        skb.protocol = ETH_P_IP
     elif flags & (_ENCAP_IPV6 | _DECAP_IPV6):
-        skb.protocol = _IPV6
+        skb.protocol = ETH_P_IPV6
     skb.packet.mac = len(skb.packet.head)
     skb.packet.network = skb.packet.mac + link
     skb.moved()
@@ -152,7 +156,7 @@ def _encapsulate(skb: SkBuff, flags: int, size: int) -> int:
     inner = flags >> _INNER_SHIFT
     if outer == _ENCAP_IPV4 | _ENCAP_IPV6 or flags & _TUNNELS == _TUNNELS:
         return -EINVAL
-    if flags & _INNER_ETHERNET and inner < _ETHERNET:
+    if flags & _INNER_ETHERNET and inner < HEADER:
         return -EINVAL
     if skb.encapsulated:
         return -EALREADY

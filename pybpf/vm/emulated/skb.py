@@ -9,11 +9,11 @@ from types import MappingProxyType
 from pybpf.vm.emulated.arguments import U32, skb_of
 from pybpf.vm.machine import Helper, Machine
 from pybpf.vm.net import checksums
-from pybpf.vm.net.skb import SkBuff
+from pybpf.vm.net.skb import ETH_P_IP, ETH_P_IPV6, SkBuff
 
 _INT_MAX = 0x7FFF_FFFF
-_ENOTSUPP = 524
-_MAX_LENGTH = 16064
+ENOTSUPP = 524
+MAX_LENGTH = 16064
 """BPF_SKB_MAX_LEN, which is SKB_MAX_ALLOC with pages of 4096 bytes."""
 _RECOMPUTE, _INVALIDATE = 1, 2
 _SIZE_MASK, _PSEUDO, _MANGLED_ZERO, _ENFORCE, _IPV6 = 0xF, 0x10, 0x20, 0x40, 0x80
@@ -141,7 +141,7 @@ def csum_level(vm: Machine, ctx: int, level: int) -> int:
 def csum_update(vm: Machine, ctx: int, _csum: int) -> int:
     """Add to the sum that a device made: none has."""
     skb_of(vm, ctx)
-    return -_ENOTSUPP
+    return -ENOTSUPP
 
 
 def pull_data(vm: Machine, ctx: int, size: int) -> int:
@@ -154,7 +154,7 @@ def change_tail(vm: Machine, ctx: int, length: int, flags: int) -> int:
     """Make the packet longer or shorter at its end."""
     skb = skb_of(vm, ctx)
     length &= U32
-    if flags or length > _MAX_LENGTH or length < max(skb.network, 0):
+    if flags or length > MAX_LENGTH or length < max(skb.network, 0):
         return -EINVAL
     skb.packet.move_tail(length - skb.packet.length)
     skb.moved()
@@ -166,7 +166,7 @@ def change_head(vm: Machine, ctx: int, room: int, flags: int) -> int:
     skb = skb_of(vm, ctx)
     room &= U32
     length = (skb.packet.length + room) & U32
-    if flags or length > _MAX_LENGTH or length < skb.packet.length:
+    if flags or length > MAX_LENGTH or length < skb.packet.length:
         return -EINVAL
     ensure_room(skb, room)
     skb.packet.move_head(-room)
@@ -243,10 +243,10 @@ TABLE: Mapping[str, Helper] = MappingProxyType(
 def _set_ce(vm: Machine, skb: SkBuff) -> int:
     """Mark the packet as one that met congestion, where its flow can be told so."""
     start = skb.network
-    if skb.protocol not in {0x0800, 0x86DD} or not 0 <= start <= skb.packet.length - 20:
+    if skb.protocol not in {ETH_P_IP, ETH_P_IPV6} or not 0 <= start <= skb.packet.length - 20:
         return 0
     place = skb.packet.data + start
-    if skb.protocol == 0x0800:
+    if skb.protocol == ETH_P_IP:
         tos = vm.memory.load(place + 1, 1)
         if tos & 3 == 0:
             return 0

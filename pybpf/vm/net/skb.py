@@ -26,10 +26,11 @@ SIZE = 192
 HEADER = 14
 _HEADROOM = 64
 _TAIL = 4096
-_ETH_P_IP, _ETH_P_IPV6, _ETH_P_802_3, _ETH_P_802_2 = 0x0800, 0x86DD, 0x0001, 0x0004
+ETH_P_IP, ETH_P_IPV6 = 0x0800, 0x86DD
 ETH_P_8021Q, ETH_P_8021AD = 0x8100, 0x88A8
+_ETH_P_802_3, _ETH_P_802_2 = 0x0001, 0x0004
 _HOST, _MULTICAST, _OTHER = 0, 2, 3
-_NETWORK_HEADER = {_ETH_P_IP: 20, _ETH_P_IPV6: 40}
+NETWORK_HEADER: Mapping[int, int] = MappingProxyType({ETH_P_IP: 20, ETH_P_IPV6: 40})
 _AF_INET, _AF_INET6 = 2, 10
 _NO_QUEUE = 0xFFFF
 _MAX_SEGMENTS = 65535
@@ -86,7 +87,7 @@ class SkBuff:
     ) -> None:
         if len(data) < HEADER:
             raise Refused(EINVAL, f"a packet of {len(data)} bytes has no Ethernet header")
-        if len(data) - HEADER < _NETWORK_HEADER.get(protocol_of(data), 0):
+        if len(data) - HEADER < NETWORK_HEADER.get(protocol_of(data), 0):
             raise Refused(EINVAL, "the packet ends within its IP header")
         self.link = prog_type in _LINK
         self.encapsulated = False
@@ -171,10 +172,10 @@ class SkBuff:
         """Return the struct bpf_sock that the packet belongs to."""
         words = [0] * 20
         data = self.packet.content()[HEADER:]
-        if self.protocol == _ETH_P_IP:
+        if self.protocol == ETH_P_IP:
             words[1] = _AF_INET
             words[6], words[13] = _word(data, 12), _word(data, 16)
-        elif self.protocol == _ETH_P_IPV6:
+        elif self.protocol == ETH_P_IPV6:
             words[1] = _AF_INET6
             words[7:11] = [_word(data, at) for at in range(8, 24, 4)]
             words[14:18] = [_word(data, at) for at in range(24, 40, 4)]
