@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from pybpf.corpus import CorpusProgram, RunResult, Verdict
 from pybpf.errors import EncodingError, PybpfError, VmFault
 from pybpf.testing import programs as generator
+
+_T = TypeVar("_T")
 
 Check = Callable[[Sequence[CorpusProgram]], Iterator[str | None]]
 Source = Callable[[int, int, int], Iterator[CorpusProgram]]
@@ -32,8 +36,6 @@ class Loop:
 
 def loops(kernel: str) -> tuple[Loop, ...]:
     """Return all loops; the model is that of ``kernel``, and so is the guest."""
-    from functools import partial
-
     random, runnable = generator.programs, generator.runnable
     return (
         Loop("text", "assembler and disassembler undo each other", random, _each(round_trip)),
@@ -70,8 +72,8 @@ def _each(check: Callable[[CorpusProgram], str | None]) -> Check:
     return every
 
 
-def _guarded(check: Callable[[CorpusProgram], str | None], program: CorpusProgram) -> str | None:
-    """Check one; that an error other than pybpf's own gets out is a finding as well."""
+def _guarded(check: Callable[[CorpusProgram], _T], program: CorpusProgram) -> _T | str:
+    """Check one; that an error other than pybpf's own gets out is a finding as well, a text."""
     try:
         return check(program)
     except Exception as error:  # noqa: BLE001 - this is what is looked for
@@ -123,7 +125,7 @@ def model_accepts(programs: Sequence[CorpusProgram], kernel: str) -> Iterator[st
     """Ask a kernel, in a guest, about what the model accepts."""
     from pybpf.testing.oracles import judge, model_verdict
 
-    models = [_verdict(model_verdict, program, kernel) for program in programs]
+    models = [_guarded(lambda one: model_verdict(one, kernel), program) for program in programs]
     accepted = [
         program
         for program, model in zip(programs, models, strict=True)
@@ -141,15 +143,6 @@ def model_accepts(programs: Sequence[CorpusProgram], kernel: str) -> Iterator[st
         where = "" if verdict.insn is None else f"\nat slot {verdict.insn}"
         why = verdict.message or f"errno {verdict.errno}"
         yield f"unsound: Linux {kernel} says {why}{where}"
-
-
-def _verdict(
-    model: Callable[[CorpusProgram, str], Verdict], program: CorpusProgram, kernel: str
-) -> Verdict | str:
-    try:
-        return model(program, kernel)
-    except Exception as error:  # noqa: BLE001 - this is what is looked for
-        return f"{type(error).__name__}: {error}"
 
 
 def kernel_runs(programs: Sequence[CorpusProgram], kernel: str) -> Iterator[str | None]:
