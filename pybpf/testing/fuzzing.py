@@ -118,7 +118,7 @@ class Fuzzer:
 
         self.found[kind] = Finding(loop.name, self.kernel, program, problem)
         self.show(f"{loop.name}: making {program.id} smaller")
-        rounds = _GUEST_ROUNDS if loop.guest else 200
+        rounds = _GUEST_ROUNDS if loop.guest else shrink.ROUNDS
         small = shrink.shrink(program, failing, rounds=rounds)
         (last,) = islice(loop.check([small]), 1)
         finding = Finding(loop.name, self.kernel, small, last or problem)

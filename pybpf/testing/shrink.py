@@ -16,10 +16,10 @@ from pybpf.testing.programs.mutate import drop, slots_of
 Failing = Callable[[Sequence[CorpusProgram]], Iterator[bool]]
 """Says of each program whether it is still wrong, as far as it is asked."""
 
-_ROUNDS = 200
+ROUNDS = 200
 
 
-def shrink(program: CorpusProgram, failing: Failing, *, rounds: int = _ROUNDS) -> CorpusProgram:
+def shrink(program: CorpusProgram, failing: Failing, *, rounds: int = ROUNDS) -> CorpusProgram:
     """Return the smallest program found that ``failing`` says is wrong; it has the same id.
 
     Each of at most ``rounds`` calls of ``failing`` gets all programs that are a step smaller, the
