@@ -89,8 +89,7 @@ class Kernel:
                 btf = self._types(program.btf)
                 maps = self._shared(program, btf, held)
             except KernelError as error:
-                number = error.errno or 0
-                return Verdict(program.id, "reject", message=str(error.action), errno=number)
+                return _refused(program, error)
             verdict, fd = self._load(program, [m.fileno() for m in maps], btf)
             if fd >= 0:
                 os.close(fd)
@@ -105,8 +104,7 @@ class Kernel:
                 for spec, made in zip(program.maps, maps, strict=True):
                     _fill(spec, made)
             except KernelError as error:
-                number = error.errno or 0
-                return Verdict(program.id, "reject", message=str(error.action), errno=number), None
+                return _refused(program, error), None
             verdict, fd = self._load(program, [m.fileno() for m in maps], btf)
             if fd < 0:
                 return verdict, None
@@ -211,6 +209,11 @@ class Kernel:
     def _processed(self) -> int:
         seen = _PROCESSED.search(self._text())
         return int(seen[1]) if seen else 0
+
+
+def _refused(program: CorpusProgram, error: KernelError) -> Verdict:
+    """Return the verdict of a program whose types or maps the kernel does not take."""
+    return Verdict(program.id, "reject", message=str(error.action), errno=error.errno or 0)
 
 
 def _map(spec: CorpusMap, btf: Fd | None) -> Map:
