@@ -23,7 +23,7 @@ from pybpf.verifier.references import release
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import EACCES, leaks
 from pybpf.verifier.returns import allowed_range
-from pybpf.verifier.sections import check_leftovers
+from pybpf.verifier.sections import check_leftovers, sleepless
 from pybpf.verifier.state import POINTER, UNINIT, UNKNOWN_REG, Reg, State
 
 _NUMBERS = frozenset({"bpf_iter_num_new", "bpf_iter_num_next", "bpf_iter_num_destroy"})
@@ -131,10 +131,7 @@ def _change_sections(env: Env, state: State, call: KfuncCall) -> None:
         if not state.preempt:
             raise Refusal(f"unmatched attempt to enable preemption (kernel function {name})")
         state.preempt -= 1
-    elif "sleepable" in call.flags and (state.rcu or state.preempt or state.irq):
-        region = "rcu_read_lock" if state.rcu else "non-preemptible"
-        if not state.rcu and not state.preempt:
-            region = "IRQ-disabled"
+    elif "sleepable" in call.flags and (region := sleepless(state)):
         raise Refusal(f"kernel func {name} is sleepable within {region} region", errno=EACCES)
 
 

@@ -14,14 +14,17 @@ _GLOBAL = "use static function instead"
 
 def check_may_sleep(state: State, word: str, *, sleeps: bool) -> None:
     """Raise Refusal for a helper that may sleep where nothing may."""
-    if not sleeps:
-        return
+    if sleeps and (region := sleepless(state)):
+        raise Refusal(f"sleepable helper {word} in {region} region")
+
+
+def sleepless(state: State) -> str | None:
+    """Return what messages call the section in which nothing may sleep; None outside of any."""
     if state.rcu:
-        raise Refusal(f"sleepable helper {word} in rcu_read_lock region")
+        return "rcu_read_lock"
     if state.preempt:
-        raise Refusal(f"sleepable helper {word} in non-preemptible region")
-    if state.irq:
-        raise Refusal(f"sleepable helper {word} in IRQ-disabled region")
+        return "non-preemptible"
+    return "IRQ-disabled" if state.irq else None
 
 
 def check_leftovers(env: Env, state: State, what: str) -> None:
