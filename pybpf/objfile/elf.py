@@ -196,7 +196,7 @@ class _Reader:
                 known += self._relocations(section, symbols, plain[header["sh_info"]])
         sections = tuple(
             Section(s.index, s.name, s.type, s.flags, s.size, s.data,
-                    tuple(sorted(relocations.get(s.index, ()), key=lambda r: r.offset)))
+                    tuple(sorted(relocations.get(s.index, ()), key=_offset)))
             for s in plain
         )  # fmt: skip
         by_section: dict[int, list[Symbol]] = {}
@@ -243,10 +243,10 @@ class _Reader:
         if header["e_shoff"] + count * header["e_shentsize"] > len(self._data):
             reason = f"its table of {count} sections ends behind the end of the file"
             raise ObjectError(self._path, reason, offset=header["e_shoff"])
-        found: list[tuple[str, Mapping[str, Any]]] = []
-        for index in range(count):
-            section = self._guarded(partial(_header, file, index), f"section {index}")
-            found.append(("", section))
+        found: list[Mapping[str, Any]] = [
+            self._guarded(partial(_header, file, index), f"section {index}")
+            for index in range(count)
+        ]
         order: ByteOrder = "little" if file.little_endian else "big"
         return self._named(found, header["e_shstrndx"]), order
 
@@ -259,14 +259,14 @@ class _Reader:
             raise ObjectError(self._path, ": ".join([what, *detail])) from None
 
     def _named(
-        self, headers: list[tuple[str, Mapping[str, Any]]], index: int
+        self, headers: list[Mapping[str, Any]], index: int
     ) -> list[tuple[str, Mapping[str, Any]]]:
         if not headers:
-            return headers
+            return []
         if index >= len(headers):
             raise ObjectError(self._path, f"the names of its sections are in none: {index}")
-        names = self._bytes(headers[index][1], ".shstrtab")
-        return [(self._name(names, h["sh_name"], ".shstrtab"), h) for _, h in headers]
+        names = self._bytes(headers[index], ".shstrtab")
+        return [(self._name(names, h["sh_name"], ".shstrtab"), h) for h in headers]
 
     def _bytes(self, header: Mapping[str, Any], name: str) -> bytes:
         if header["sh_type"] in _EMPTY:
