@@ -15,6 +15,7 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from errno import E2BIG, EINVAL
 from typing import Any
 
 from pybpf.corpus import CorpusError, CorpusProgram, RunResult, parse_json, parse_program
@@ -165,7 +166,7 @@ def run_corpus(
     try:
         prog_type = ProgType(program.prog_type)
     except ValueError:
-        raise Refused(22, f"there is no program type {program.prog_type}") from None
+        raise Refused(EINVAL, f"there is no program type {program.prog_type}") from None
     machine = Machine(world=world, fast=fast, budget=budget, trace=trace)
     maps = _make_maps(program, machine)
     linked = _linked(program)
@@ -187,7 +188,7 @@ def _make_maps(program: CorpusProgram, machine: Machine) -> list[Map]:
         try:
             kind = MapType(spec.type)
         except ValueError:
-            raise Refused(22, f"there is no map type {spec.type}") from None
+            raise Refused(EINVAL, f"there is no map type {spec.type}") from None
         found = machine.add_map(
             MapSpec(
                 f"map{number}",
@@ -201,11 +202,11 @@ def _make_maps(program: CorpusProgram, machine: Machine) -> list[Map]:
         )
         listed = spec.max_entries * (spec.key_size + spec.value_size)
         if isinstance(found, ArrayMap) and listed > _LISTED:
-            raise Refused(7, f"map {number}: the elements of an array have {listed} bytes")
+            raise Refused(E2BIG, f"map {number}: the elements of an array have {listed} bytes")
         for key, value in spec.entries:
             update = getattr(found, "update", None)
             if update is None:
-                raise Refused(22, f"map {number} takes no entries from user space")
+                raise Refused(EINVAL, f"map {number} takes no entries from user space")
             update(key, value)
         maps.append(found)
     return maps
@@ -219,7 +220,7 @@ def _linked(program: CorpusProgram) -> Program:
     for fixup in program.fixups:
         index = at.get(fixup.insn)
         if index is None or insns[index].op.slots == 1:
-            raise Refused(22, f"slot {fixup.insn} is no lddw")
+            raise Refused(EINVAL, f"slot {fixup.insn} is no lddw")
         insns[index] = _with_map(insns[index], fixup.kind, f"map{fixup.map}")
     return replace(decoded, insns=tuple(insns))
 

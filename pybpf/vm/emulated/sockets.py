@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from errno import EINVAL, ENOENT
+from errno import EINVAL, ENODEV, ENOENT
 from types import MappingProxyType
 
 from pybpf.isa.semantics import signed
@@ -28,7 +28,7 @@ def check_mtu(vm: Machine, _ctx: int, device: int, place: int, change: int, flag
     if flags & ~1:
         return -EINVAL
     if device & U32 not in {0, vm.world.ifindex}:
-        return -19
+        return -ENODEV
     size = vm.memory.load(place, 4) or (0 if vm.buff is None else vm.buff.packet.length)
     vm.memory.store(place, 4, 65536)
     return int(size + signed(change, 32) > 65536 + 14)

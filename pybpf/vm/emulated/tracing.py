@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from errno import EINVAL, ENOENT, EPERM
+from errno import E2BIG, EAGAIN, EINVAL, ENOENT, EOPNOTSUPP, EPERM
 from types import MappingProxyType
 
 from pybpf.vm import reading
@@ -14,7 +14,6 @@ from pybpf.vm.machine import Helper, Machine
 
 _TAI_AHEAD = 37 * 10**9
 _SIGNALS = 64
-_E2BIG = 7
 
 
 def get_func_arg(vm: Machine, ctx: int, number: int, place: int) -> int:
@@ -30,7 +29,7 @@ def get_func_ret(vm: Machine, ctx: int, place: int) -> int:
     """Write what the traced function returns, which only a program behind it can know."""
     vm.check_context(ctx)
     if vm.world.retval is None:
-        return -95
+        return -EOPNOTSUPP
     vm.memory.store(place, 8, vm.world.retval)
     return 0
 
@@ -82,10 +81,10 @@ def current_task_under_cgroup(vm: Machine, table: int, index: int) -> int:
     """Return whether the task is in a cgroup of an array: those that the world's path names."""
     found = map_of(vm, table, Targets)
     if index & U32 >= found.spec.max_entries:
-        return -_E2BIG
+        return -E2BIG
     value = found.at(index & U32)
     if value is None:
-        return -11
+        return -EAGAIN
     number = int.from_bytes(value, vm.memory.byteorder)
     return int(number in {vm.world.cgroup, *vm.world.ancestors})
 

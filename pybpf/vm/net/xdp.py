@@ -10,7 +10,7 @@ Source: bpf_prog_test_run_xdp in net/bpf/test_run.c.
 
 from __future__ import annotations
 
-from errno import EINVAL, ENODEV
+from errno import E2BIG, EACCES, EINVAL, ENODEV
 from typing import TYPE_CHECKING
 
 from pybpf.vm.net.refusal import Refused
@@ -95,7 +95,7 @@ class XdpBuff:
         if offset < FRAME - len(packet.head) or size < 0:
             return -EINVAL
         if invalid_metadata(size, self._release):
-            return -13
+            return -EACCES
         packet.move_metadata(offset)
         self.moved()
         return 0
@@ -119,7 +119,7 @@ def invalid_metadata(size: int, release: tuple[int, int]) -> bool:
 def _words(ctx: bytes) -> list[int]:
     padded = ctx.ljust(SIZE, b"\0")
     if any(padded[SIZE:]):
-        raise Refused(7, "the context is longer than a struct xdp_md")
+        raise Refused(E2BIG, "the context is longer than a struct xdp_md")
     return [int.from_bytes(padded[at : at + 4], "little") for at in range(0, SIZE, 4)]
 
 
