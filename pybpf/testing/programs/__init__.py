@@ -13,7 +13,7 @@ from random import Random
 
 from pybpf.corpus import CorpusMap, CorpusProgram
 from pybpf.isa.abi import MapType
-from pybpf.testing.programs import btf, calls, helpers, memory, numbers, shapes
+from pybpf.testing.programs import btf, calls, helpers, memory, numbers, objects, shapes
 from pybpf.testing.programs.code import func_info
 from pybpf.testing.programs.mutate import mutate
 from pybpf.testing.programs.state import Ctx, Num
@@ -27,6 +27,7 @@ IDIOMS: tuple[tuple[int, Idiom], ...] = (
     *numbers.IDIOMS,
     *memory.IDIOMS,
     *calls.IDIOMS,
+    *objects.IDIOMS,
     *helpers.IDIOMS,
     *shapes.IDIOMS,
 )

@@ -1,7 +1,7 @@
 """The writer of random programs: choices, registers and blocks; a state that follows the code.
 
-Idioms (``numbers``, ``memory``, ``calls``, ``shapes``) are functions that take a writer and write a
-few instructions that make sense where they stand. Now and then, by ``wrong``, they do not.
+Idioms (``numbers``, ``memory``, ``calls`` and their like) are functions that take a writer and
+write a few instructions that make sense where they stand. Now and then, by ``wrong``, they do not.
 """
 
 from __future__ import annotations
