@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DONE: Final = -1
 """What a step returns when the outermost function exits."""
 SWITCH: Final = -2
-"""What a step returns when execution goes on in another program: see ``Machine.next``."""
+"""What a step returns when execution goes on in another program: see ``Machine.execute``."""
 
 Step = Callable[[], int]
 _Builder = Callable[["Machine", Insn, int, int], Step]

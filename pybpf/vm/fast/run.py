@@ -20,7 +20,7 @@ from pybpf.vm.fast.values import Source
 from pybpf.vm.fast.words import Words
 from pybpf.vm.memory import Trap
 from pybpf.vm.registers import UNSET
-from pybpf.vm.steps import no_helper
+from pybpf.vm.steps import DONE, no_helper
 
 if TYPE_CHECKING:
     from pybpf.vm.machine import Image, Machine
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 LIMIT = 1 << 14
 """Longer programs run in step mode: compiling Python takes a while."""
 _FILE = "<program in fast mode>"
-_CAN = frozenset({Form.CALL_REG})
 
 Entry = Callable[..., int]
 Views = tuple[memoryview, memoryview, memoryview, memoryview]
@@ -92,7 +91,7 @@ class Run:
 
     def call(self, function: Entry, *arguments: int) -> int:
         """Call a function of the running program."""
-        self.machine.enter(_DONE)
+        self.machine.enter(DONE)
         return function(self, *arguments)
 
     def call_helper(self, number: int, *arguments: int) -> int:
@@ -106,7 +105,7 @@ class Run:
 
     def call_in_steps(self, start: int, arguments: tuple[int, ...]) -> int:
         """Call a function in step mode."""
-        self.machine.enter(_DONE)
+        self.machine.enter(DONE)
         rest = UNSET[R1 + len(arguments) : R10]
         return self.resume(start, self.left, UNSET[R0], *arguments, *rest, self.frame())
 
@@ -146,9 +145,6 @@ class Run:
     def trap(self, reason: str) -> NoReturn:
         """Stop the program."""
         raise Trap(reason)
-
-
-_DONE = -1
 
 
 def compile_program(machine: Machine, program: Program) -> Compiled | None:
