@@ -11,18 +11,11 @@ from collections.abc import Sequence
 
 from pybpf.dataclass import dataclass
 from pybpf.isa.insn import Insn
-from pybpf.isa.semantics import MASK32, signed
+from pybpf.isa.semantics import signed
 from pybpf.isa.table import Effect, Form
 from pybpf.vm.fast.regions import clobbers, reads, sets
-from pybpf.vm.fast.values import State
+from pybpf.vm.fast.values import NEGATED, State, is_low
 
-_NOT = {
-    Effect.JEQ: Effect.JNE, Effect.JNE: Effect.JEQ,
-    Effect.JGT: Effect.JLE, Effect.JLE: Effect.JGT,
-    Effect.JGE: Effect.JLT, Effect.JLT: Effect.JGE,
-    Effect.JSGT: Effect.JSLE, Effect.JSLE: Effect.JSGT,
-    Effect.JSGE: Effect.JSLT, Effect.JSLT: Effect.JSGE,
-}  # fmt: skip
 _BRANCHES = frozenset({Form.BRANCH_IMM, Form.BRANCH_REG})
 
 
@@ -47,7 +40,7 @@ class Counter:
         """Return the text of how often the loop goes round at least; it may be negative."""
         insn, step = self.insn, self.step
         width = insn.op.width
-        effect = insn.op.effect if self.stays else _NOT[insn.op.effect]
+        effect = insn.op.effect if self.stays else NEGATED[insn.op.effect]
         by, mask, sign = abs(step), (1 << width) - 1, 1 << (width - 1)
         t = f"r{self.reg}"
         first = f"({t} + {step})" if self.late else t
@@ -99,10 +92,10 @@ def find_counter(
             continue
         update = changed[insn.dst][0]
         step = _step(insns[way[update][0]], insn.op.width)
-        effect = insn.op.effect if taken else _NOT.get(insn.op.effect)
+        effect = insn.op.effect if taken else NEGATED.get(insn.op.effect)
         if step == 0 or effect not in (_UP if step > 0 else _DOWN):
             continue
-        if insn.op.width == 32 and not _narrow(insn, state):
+        if insn.op.width == 32 and not is_low(insn, state):
             continue
         rest = [insns[way[k][0]] for k in range(update + 1, len(way)) if k != at]
         busy = any(insn.dst in reads(i) or i.op.form in _BRANCHES for i in rest)
@@ -122,9 +115,3 @@ def _step(insn: Insn, width: int) -> int:
             return -insn.imm
         case _:
             return 0
-
-
-def _narrow(insn: Insn, state: State) -> bool:
-    """Whether what is compared are 32-bit integers to begin with."""
-    both = (insn.dst,) if insn.op.form is Form.BRANCH_IMM else (insn.dst, insn.src)
-    return all((known := state[reg]) is not None and known[1] <= MASK32 for reg in both)

@@ -9,6 +9,8 @@ stays short, since no operation takes two of them but those that make nothing lo
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from pybpf.dataclass import dataclass, field
@@ -37,6 +39,16 @@ def frame(offset: int) -> Known:
     return Frame(1 << 56, 1 << 57, offset) if abs(offset) < _FAR else None
 
 
+NEGATED: Mapping[Effect, Effect] = MappingProxyType(
+    {
+        Effect.JEQ: Effect.JNE, Effect.JNE: Effect.JEQ,
+        Effect.JGT: Effect.JLE, Effect.JLE: Effect.JGT,
+        Effect.JGE: Effect.JLT, Effect.JLT: Effect.JGE,
+        Effect.JSGT: Effect.JSLE, Effect.JSLE: Effect.JSGT,
+        Effect.JSGE: Effect.JSLT, Effect.JSLT: Effect.JSGE,
+    }
+)  # fmt: skip
+"""What holds where a comparison does not; there is none for JSET."""
 ANY64: Range = (0, MASK64)
 ANY32: Range = (0, MASK32)
 _LONG = 200
@@ -103,8 +115,7 @@ class Values:
 
     def low(self, reg: int) -> str:
         """Return the text of a register's low half."""
-        known = self.state[reg]
-        return f"r{reg}" if known is not None and known[1] <= MASK32 else f"(r{reg} & {_M32})"
+        return f"r{reg}" if at_most(self.state[reg], MASK32) else f"(r{reg} & {_M32})"
 
     def compute(self, insn: Insn) -> None:
         """Emit an arithmetic instruction."""
@@ -263,11 +274,10 @@ class Values:
                 self.let(dst, other, (imm, imm))
             case Effect.MOV:
                 known = self.state[insn.src]
-                fits = known is not None and known[1] <= MASK32
-                self.let(dst, self.low(insn.src), known if fits else ANY32)
+                self.let(dst, self.low(insn.src), known if at_most(known, MASK32) else ANY32)
             case Effect.NEG:
                 self.let(dst, f"-{reg} & {_M32}", ANY32)
-            case Effect.OR | Effect.XOR | Effect.AND if self._is_low(insn):
+            case Effect.OR | Effect.XOR | Effect.AND if is_low(insn, self.state):
                 self.let(dst, f"{reg} {effect} {other}", ANY32)
             case Effect.ADD | Effect.SUB | Effect.MUL | Effect.OR | Effect.XOR | Effect.AND:
                 if effect is Effect.MUL:
@@ -282,11 +292,6 @@ class Values:
             case _:
                 operand = other if by_imm else self.low(insn.src)
                 self.let(dst, f"{effect.name.lower()}32({self.low(dst)}, {operand})", ANY32)
-
-    def _is_low(self, insn: Insn) -> bool:
-        """Whether the operands of a bitwise operation are 32-bit integers already."""
-        regs = (insn.dst,) if insn.op.form is Form.ALU_IMM else (insn.dst, insn.src)
-        return all((known := self.state[reg]) is not None and known[1] <= MASK32 for reg in regs)
 
     def condition(self, insn: Insn) -> str:
         """Return the text that is true where a conditional jump is taken."""
@@ -321,6 +326,18 @@ class Values:
                 return f"{a} {op.effect.removeprefix('s')} {b}"
             case _:
                 return f"{a} {op.effect} {b}"
+
+
+def at_most(known: Known, bound: int) -> bool:
+    """Whether a register is known to hold no more than a bound."""
+    return known is not None and known[1] <= bound
+
+
+def is_low(insn: Insn, state: State) -> bool:
+    """Whether the operands of an operation or a comparison are 32-bit integers already."""
+    by_imm = insn.op.form in {Form.ALU_IMM, Form.BRANCH_IMM}
+    regs = (insn.dst,) if by_imm else (insn.dst, insn.src)
+    return all(at_most(state[reg], MASK32) for reg in regs)
 
 
 def _shifted(known: Known, low: int, high: int) -> Known:
@@ -365,7 +382,7 @@ def refined(state: State, insn: Insn, *, taken: bool) -> State:
         return state
     low, high = known[0], known[1]
     value = insn.imm & MASK64
-    effect = op.effect if taken else _OPPOSITE.get(op.effect)
+    effect = op.effect if taken else NEGATED.get(op.effect)
     match effect:
         case Effect.JEQ:
             low = high = value
@@ -386,13 +403,3 @@ def refined(state: State, insn: Insn, *, taken: bool) -> State:
     after = state.copy()
     after[insn.dst] = low, high
     return after
-
-
-_OPPOSITE = {
-    Effect.JEQ: Effect.JNE,
-    Effect.JNE: Effect.JEQ,
-    Effect.JGT: Effect.JLE,
-    Effect.JLE: Effect.JGT,
-    Effect.JGE: Effect.JLT,
-    Effect.JLT: Effect.JGE,
-}

@@ -9,7 +9,7 @@ from pybpf.isa.helpers import HELPERS
 from pybpf.isa.insn import R0, STACK_SIZE, Insn
 from pybpf.isa.semantics import MASK32, MASK64
 from pybpf.isa.table import Effect, Form
-from pybpf.vm.fast.values import ANY64, Frame, Values
+from pybpf.vm.fast.values import ANY64, Frame, Values, at_most
 from pybpf.vm.memory import Trap
 from pybpf.vm.steps import constant, no_helper, no_kfunc
 
@@ -131,8 +131,7 @@ class Words:
         if insn.op.form is Form.STORE_IMM:
             value = f"{insn.imm & mask}"
         else:
-            known = values.state[insn.src]
-            fits = known is not None and known[1] <= mask
+            fits = at_most(values.state[insn.src], mask)
             value = f"r{insn.src}" if fits else f"r{insn.src} & {mask:#x}"
         slot = self._slot(insn.dst, insn.off, size, values)
         if slot is not None:
@@ -151,11 +150,7 @@ class Words:
         elif op.effect is Effect.CMPXCHG:
             emit(f"store{size}(a, r{src} & {mask:#x} if t == r0 & {mask:#x} else t)")
         else:
-            emit(
-                f"store{size}(a, t {op.effect} r{src} & {mask:#x})".replace(
-                    f"t {op.effect} r{src}", f"(t {op.effect} r{src})"
-                )
-            )
+            emit(f"store{size}(a, (t {op.effect} r{src}) & {mask:#x})")
         if op.effect is Effect.CMPXCHG:
             values.set(R0, "t", (0, mask))
         elif op.fetch:
