@@ -5,7 +5,7 @@ from __future__ import annotations
 from pybpf.corpus import CorpusMap
 from pybpf.isa.abi import MapType, ProgType
 from pybpf.testing.programs import memory, numbers
-from pybpf.testing.programs.state import Mem, Sock
+from pybpf.testing.programs.state import Mem
 from pybpf.testing.programs.writer import Writer
 
 _PER_CPU_TYPES = (MapType.PERCPU_ARRAY, MapType.PERCPU_HASH, MapType.LRU_PERCPU_HASH)
@@ -62,10 +62,10 @@ def lookup(w: Writer) -> None:
         _spoil(w, (1, 2))
     kind = Mem(spec.value_size, null=True, ident=w.ident(), map=number)
     w.call(1, kind)
-    checked(w, kind)
+    _checked(w, kind)
 
 
-def checked(w: Writer, kind: Mem | Sock) -> None:
+def _checked(w: Writer, kind: Mem) -> None:
     """Check r0, which may be NULL, and go on where it is not, in one of several ways."""
     register = 0
     if w.chance(0.6):
@@ -73,7 +73,7 @@ def checked(w: Writer, kind: Mem | Sock) -> None:
         w.copy(register, 0)
     if w.wrong():
         w.state.present(kind.ident)
-        if isinstance(kind, Mem) and w.chance(0.7):
+        if w.chance(0.7):
             memory.value(w)
         return
     roll = w.rng.random()
@@ -84,8 +84,7 @@ def checked(w: Writer, kind: Mem | Sock) -> None:
         before.absent(kind.ident)
         w.state.present(kind.ident)
         for _ in range(1 + w.below(2)):
-            if isinstance(kind, Mem):
-                memory.value(w)
+            memory.value(w)
             w.block(2)
         w.meet(absent, before)
     else:
@@ -96,8 +95,7 @@ def checked(w: Writer, kind: Mem | Sock) -> None:
         w.code.place(absent)
         w.state = before
         w.state.present(kind.ident)
-        if isinstance(kind, Mem):
-            memory.value(w)
+        memory.value(w)
 
 
 def direct_value(w: Writer) -> None:
@@ -241,7 +239,7 @@ def inner_map(w: Writer) -> None:
     w.stack_pointer(2, off)
     kind = Mem(inner.value_size, null=True, ident=w.ident())
     w.call(1, kind)
-    checked(w, kind)
+    _checked(w, kind)
     w.meet(end, before)
 
 
