@@ -62,12 +62,7 @@ class Packet:
         kept = bytes(content[: self.metadata])
         self.head += kept
         del content[: self.metadata]
-        if offset < 0:
-            content[:0] = self.head[offset:]
-            del self.head[offset:]
-        else:
-            self.head += content[:offset]
-            del content[:offset]
+        self._move_front(offset)
         if self.metadata:
             content[:0] = kept
             del self.head[len(self.head) - self.metadata :]
@@ -75,6 +70,12 @@ class Packet:
 
     def move_metadata(self, offset: int) -> None:
         """Move the front of the metadata alone."""
+        self._move_front(offset)
+        self.metadata -= offset
+        self.region.size = len(self.region.data)
+
+    def _move_front(self, offset: int) -> None:
+        """Take bytes from the end of the head, or give it some."""
         content = self.region.data
         if offset < 0:
             content[:0] = self.head[offset:]
@@ -82,8 +83,6 @@ class Packet:
         else:
             self.head += content[:offset]
             del content[:offset]
-        self.metadata -= offset
-        self.region.size = len(content)
 
     def move_tail(self, offset: int) -> None:
         """Move the end by ``offset`` bytes; new ones are zero."""
