@@ -13,6 +13,7 @@ from pybpf.isa.semantics import signed
 from pybpf.vm.emulated.arguments import U32, skb_of, xdp_of
 from pybpf.vm.emulated.dynptrs import bounds, make, outside
 from pybpf.vm.machine import MAX_LOOPS, Helper, Machine
+from pybpf.vm.packet import Packet
 
 
 # struct bpf_iter_num: what was given last, and where the numbers end; both are 0 at the end.
@@ -43,14 +44,15 @@ def iter_num_destroy(vm: Machine, iterator: int) -> int:
 
 def dynptr_from_skb(vm: Machine, ctx: int, flags: int, place: int) -> int:
     """Make a dynptr to the packet of an sk_buff."""
-    packet = skb_of(vm, ctx).packet
-    make(vm, place, 0 if flags else packet.data, 0 if flags else packet.length)
-    return -EINVAL if flags else 0
+    return _from_packet(vm, skb_of(vm, ctx).packet, flags, place)
 
 
 def dynptr_from_xdp(vm: Machine, ctx: int, flags: int, place: int) -> int:
     """Make a dynptr to a frame."""
-    packet = xdp_of(vm, ctx).packet
+    return _from_packet(vm, xdp_of(vm, ctx).packet, flags, place)
+
+
+def _from_packet(vm: Machine, packet: Packet, flags: int, place: int) -> int:
     make(vm, place, 0 if flags else packet.data, 0 if flags else packet.length)
     return -EINVAL if flags else 0
 

@@ -9,18 +9,24 @@ from types import MappingProxyType
 from pybpf.isa.semantics import signed
 from pybpf.vm.emulated.arguments import U32, xdp_of
 from pybpf.vm.machine import Helper, Machine
+from pybpf.vm.packet import Packet
 
 _LIMIT = 0xFFFF
+
+
+def _outside(packet: Packet, offset: int, size: int) -> int:
+    """Return a negative errno for bytes that are not all in the packet, 0 for those that are."""
+    if offset > _LIMIT or size > _LIMIT:
+        return -EFAULT
+    return -EINVAL if offset + size > packet.length else 0
 
 
 def load_bytes(vm: Machine, ctx: int, offset: int, to: int, size: int) -> int:
     """Copy bytes of the packet."""
     packet = xdp_of(vm, ctx).packet
     offset, size = offset & U32, size & U32
-    if offset > _LIMIT or size > _LIMIT:
-        return -EFAULT
-    if offset + size > packet.length:
-        return -EINVAL
+    if error := _outside(packet, offset, size):
+        return error
     vm.memory.write(to, packet.content()[offset : offset + size])
     return 0
 
@@ -29,10 +35,8 @@ def store_bytes(vm: Machine, ctx: int, offset: int, data: int, size: int) -> int
     """Copy bytes into the packet."""
     packet = xdp_of(vm, ctx).packet
     offset, size = offset & U32, size & U32
-    if offset > _LIMIT or size > _LIMIT:
-        return -EFAULT
-    if offset + size > packet.length:
-        return -EINVAL
+    if error := _outside(packet, offset, size):
+        return error
     vm.memory.write(packet.data + offset, vm.memory.read(data, size))
     return 0
 
