@@ -1,21 +1,26 @@
-"""What arguments of helpers mean: integers in; contexts and maps out."""
+"""What arguments and results of helpers mean: integers in; contexts and maps out."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from pybpf.vm.machine import Helper, Machine
 from pybpf.vm.memory import Trap
 from pybpf.vm.net.skb import SkBuff
 from pybpf.vm.net.xdp import XdpBuff
 
 if TYPE_CHECKING:
-    from pybpf.vm.machine import Machine
     from pybpf.vm.maps import Map
 
 U32 = 0xFFFF_FFFF
 _LONG_RESULTS = (6, 4)
 
 M = TypeVar("M")
+
+
+def returning(arguments: int, result: int = 0) -> Helper:
+    """Make a helper that does nothing but return a constant."""
+    return Helper(arguments, lambda *_: result)
 
 
 def as_released(vm: Machine, result: int) -> int:

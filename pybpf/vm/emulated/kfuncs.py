@@ -10,7 +10,7 @@ from errno import E2BIG, EINVAL, ERANGE
 from types import MappingProxyType
 
 from pybpf.isa.semantics import signed
-from pybpf.vm.emulated.arguments import U32, skb_of, xdp_of
+from pybpf.vm.emulated.arguments import U32, returning, skb_of, xdp_of
 from pybpf.vm.emulated.dynptrs import bounds, make, outside
 from pybpf.vm.machine import MAX_LOOPS, Helper, Machine
 from pybpf.vm.packet import Packet
@@ -99,10 +99,6 @@ def _same(arguments: int) -> Helper:
     return Helper(arguments, lambda _vm, value, *_: value)
 
 
-def _nothing(arguments: int = 0) -> Helper:
-    return Helper(arguments, lambda *_: 0)
-
-
 KFUNCS: Mapping[str, Helper] = MappingProxyType(
     {
         "bpf_iter_num_new": Helper(3, iter_num_new),
@@ -119,9 +115,9 @@ KFUNCS: Mapping[str, Helper] = MappingProxyType(
         "bpf_dynptr_is_rdonly": Helper(1, lambda vm, place: int(bounds(vm, place)[2])),
         "bpf_cast_to_kern_ctx": _same(1),
         "bpf_rdonly_cast": _same(2),
-        "bpf_rcu_read_lock": _nothing(),
-        "bpf_rcu_read_unlock": _nothing(),
-        "bpf_preempt_disable": _nothing(),
-        "bpf_preempt_enable": _nothing(),
+        "bpf_rcu_read_lock": returning(0),
+        "bpf_rcu_read_unlock": returning(0),
+        "bpf_preempt_disable": returning(0),
+        "bpf_preempt_enable": returning(0),
     }
 )

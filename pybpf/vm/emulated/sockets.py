@@ -7,7 +7,7 @@ from errno import EINVAL, ENODEV, ENOENT
 from types import MappingProxyType
 
 from pybpf.isa.semantics import signed
-from pybpf.vm.emulated.arguments import U32
+from pybpf.vm.emulated.arguments import U32, returning
 from pybpf.vm.machine import Helper, Machine
 
 _NOT_FORWARDED = 4
@@ -34,10 +34,6 @@ def check_mtu(vm: Machine, _ctx: int, device: int, place: int, change: int, flag
     return int(size + signed(change, 32) > 65536 + 14)
 
 
-def _nothing(arguments: int, result: int = 0) -> Helper:
-    return Helper(arguments, lambda vm, *_: result)  # noqa: ARG005
-
-
 _CASTS = (
     "tcp_sock",
     "tcp6_sock",
@@ -48,15 +44,15 @@ _CASTS = (
 )
 TABLE: Mapping[str, Helper] = MappingProxyType(
     {
-        **{f"bpf_skc_to_{kind}": _nothing(1) for kind in (*_CASTS, "mptcp_sock")},
-        "bpf_sk_lookup_tcp": _nothing(5),
-        "bpf_sk_lookup_udp": _nothing(5),
-        "bpf_skc_lookup_tcp": _nothing(5),
-        "bpf_sk_release": _nothing(1),
+        **{f"bpf_skc_to_{kind}": returning(1) for kind in (*_CASTS, "mptcp_sock")},
+        "bpf_sk_lookup_tcp": returning(5),
+        "bpf_sk_lookup_udp": returning(5),
+        "bpf_skc_lookup_tcp": returning(5),
+        "bpf_sk_release": returning(1),
         "bpf_sk_fullsock": Helper(1, lambda vm, sock: sock),  # noqa: ARG005
-        "bpf_tcp_sock": _nothing(1),
-        "bpf_get_listener_sock": _nothing(1),
-        "bpf_sk_assign": _nothing(3, -ENOENT),
+        "bpf_tcp_sock": returning(1),
+        "bpf_get_listener_sock": returning(1),
+        "bpf_sk_assign": returning(3, -ENOENT),
         "bpf_fib_lookup": Helper(4, fib_lookup),
         "bpf_check_mtu": Helper(5, check_mtu),
     }

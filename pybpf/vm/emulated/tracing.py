@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from pybpf.vm import reading
 from pybpf.vm.collections import Targets
-from pybpf.vm.emulated.arguments import U32, map_of
+from pybpf.vm.emulated.arguments import U32, map_of, returning
 from pybpf.vm.helpers import copy_from_user, get_stack
 from pybpf.vm.machine import Helper, Machine
 
@@ -143,10 +143,6 @@ def set_retval(vm: Machine, value: int) -> int:
     return 0
 
 
-def _nothing(arguments: int, result: int) -> Helper:
-    return Helper(arguments, lambda vm, *_: result)  # noqa: ARG005
-
-
 TABLE: Mapping[str, Helper] = MappingProxyType(
     {
         "bpf_get_func_arg": Helper(3, get_func_arg),
@@ -165,14 +161,14 @@ TABLE: Mapping[str, Helper] = MappingProxyType(
         "bpf_kallsyms_lookup_name": Helper(4, kallsyms_lookup_name),
         "bpf_per_cpu_ptr": Helper(2, per_cpu_ptr),
         "bpf_this_cpu_ptr": Helper(1, lambda vm, address: address),  # noqa: ARG005
-        "bpf_perf_event_read": _nothing(2, -ENOENT),
+        "bpf_perf_event_read": returning(2, -ENOENT),
         "bpf_perf_event_read_value": Helper(4, perf_event_read_value),
         "bpf_read_branch_records": Helper(4, read_branch_records),
-        "bpf_get_branch_snapshot": _nothing(3, -ENOENT),
+        "bpf_get_branch_snapshot": returning(3, -ENOENT),
         "bpf_get_task_stack": Helper(4, get_task_stack),
         "bpf_copy_from_user_task": Helper(5, copy_from_user_task),
         "bpf_task_pt_regs": Helper(1, lambda vm, task: vm.world.registers),  # noqa: ARG005
-        "bpf_find_vma": _nothing(5, -ENOENT),
+        "bpf_find_vma": returning(5, -ENOENT),
         "bpf_ktime_get_tai_ns": Helper(
             0, lambda vm: vm.world.time + vm.world.suspended + _TAI_AHEAD
         ),
