@@ -14,20 +14,19 @@ from pybpf.isa.insn import R3, R6
 from pybpf.vm import reading
 from pybpf.vm.buffers import PerfEventArray, RingBuffer, StackTraces, finish_record
 from pybpf.vm.collections import LpmTrie, Targets
-from pybpf.vm.emulated.arguments import as_released, map_of, wrong_map
+from pybpf.vm.emulated.arguments import U32, as_released, map_of, wrong_map
 from pybpf.vm.machine import MAX_LOOPS, Helper, Machine
 from pybpf.vm.maps import ArrayMap, HashMap, MapOfMaps
 from pybpf.vm.printk import format_message
 
-_U32 = 0xFFFF_FFFF
 _NS_PER_JIFFY = 4_000_000
-_CURRENT_CPU = _U32
+_CURRENT_CPU = U32
 _COMM_SIZE = 16
 _NO_WAKEUP, _FORCE_WAKEUP = 1, 2
 _SKIP_FRAMES, _USER_STACK = 0xFF, 1 << 8
 _STACKID_FLAGS = 0x7FF
 _PACKET_MOST = 0xF_FFFF
-_RECORD_LIMIT = _U32 // 4
+_RECORD_LIMIT = U32 // 4
 
 
 def _keyed(vm: Machine, address: int) -> HashMap | ArrayMap:
@@ -55,9 +54,9 @@ def map_lookup_elem(vm: Machine, table: int, key: int) -> int:
 def map_lookup_percpu_elem(vm: Machine, table: int, key: int, cpu: int) -> int:
     """Return the address of another CPU's value, or 0."""
     found = _keyed(vm, table)
-    if cpu & _U32 >= vm.world.cpus:
+    if cpu & U32 >= vm.world.cpus:
         return 0
-    return found.lookup(vm.memory.read(key, found.spec.key_size), cpu & _U32)
+    return found.lookup(vm.memory.read(key, found.spec.key_size), cpu & U32)
 
 
 def map_update_elem(vm: Machine, table: int, key: int, value: int, flags: int) -> int:
@@ -100,9 +99,9 @@ def _reads(read: _Reader) -> Callable[[Machine, int, int, int], int]:
     """Make a helper that copies memory: (to, size, from); what cannot be read is zeroed."""
 
     def helper(vm: Machine, to: int, size: int, address: int) -> int:
-        data = read(vm, address, size & _U32)
+        data = read(vm, address, size & U32)
         if data is None:
-            vm.memory.clear(to, size & _U32)
+            vm.memory.clear(to, size & U32)
             return -EFAULT
         vm.memory.write(to, data)
         return 0
@@ -117,7 +116,7 @@ def _reads_string(read: _Reader) -> Callable[[Machine, int, int, int], int]:
     """Make a helper that copies a string: (to, size, from); returns its length with the NUL."""
 
     def helper(vm: Machine, to: int, size: int, address: int) -> int:
-        size &= _U32
+        size &= U32
         if size == 0:
             return 0
         text = read(vm, address, size - 1)
@@ -132,7 +131,7 @@ def _reads_string(read: _Reader) -> Callable[[Machine, int, int, int], int]:
 
 def strncmp(vm: Machine, text: int, size: int, other: int) -> int:
     """Compare a string of at most ``size`` bytes with a constant one."""
-    for index in range(size & _U32):
+    for index in range(size & U32):
         a, b = vm.memory.load(text + index, 1), vm.memory.load(other + index, 1)
         if a != b:
             return a - b
@@ -143,17 +142,17 @@ def strncmp(vm: Machine, text: int, size: int, other: int) -> int:
 
 def get_current_pid_tgid(vm: Machine) -> int:
     """Return the process (tgid) in the high, the thread (pid) in the low half."""
-    return (vm.world.pid << 32) | (vm.world.tid & _U32)
+    return (vm.world.pid << 32) | (vm.world.tid & U32)
 
 
 def get_current_uid_gid(vm: Machine) -> int:
     """Return the gid in the high, the uid in the low half."""
-    return (vm.world.gid << 32) | (vm.world.uid & _U32)
+    return (vm.world.gid << 32) | (vm.world.uid & U32)
 
 
 def get_current_comm(vm: Machine, to: int, size: int) -> int:
     """Copy the task's name, cut to 15 characters, and pad it with NULs."""
-    size &= _U32
+    size &= U32
     if size == 0:
         return -EINVAL
     text = vm.world.comm[: min(size, _COMM_SIZE) - 1]
@@ -164,7 +163,7 @@ def get_current_comm(vm: Machine, to: int, size: int) -> int:
 
 def get_ns_current_pid_tgid(vm: Machine, device: int, inode: int, to: int, size: int) -> int:
     """Write (pid, tgid), two u32, as a pid namespace numbers them."""
-    if size & _U32 != 8:
+    if size & U32 != 8:
         return -EINVAL
     known = (device, inode) == vm.world.pid_namespace
     vm.memory.store(to, 4, vm.world.tid if known else 0)
@@ -187,7 +186,7 @@ def get_stackid(vm: Machine, ctx: int, table: int, flags: int) -> int:
 def get_stack(vm: Machine, ctx: int, to: int, size: int, flags: int) -> int:
     """Write the current stack, innermost frame first; return how many bytes it takes."""
     vm.check_context(ctx)
-    size &= _U32
+    size &= U32
     if flags & ~(_SKIP_FRAMES | _USER_STACK) or size % 8:
         vm.memory.clear(to, size)
         return -EINVAL
@@ -252,7 +251,7 @@ def perf_event_output(vm: Machine, ctx: int, table: int, flags: int, data: int, 
         return -EINVAL
     if vm.buff is not None and of_packet > vm.buff.packet.length:
         return -EFAULT
-    cpu = vm.world.cpu if flags & _U32 == _CURRENT_CPU else flags & _U32
+    cpu = vm.world.cpu if flags & U32 == _CURRENT_CPU else flags & U32
     sample = vm.memory.read(data, size)
     if vm.buff is not None:
         sample += vm.buff.packet.content()[:of_packet]
@@ -261,7 +260,7 @@ def perf_event_output(vm: Machine, ctx: int, table: int, flags: int, data: int, 
 
 def text_at(vm: Machine, address: int) -> bytes:
     """Return the kernel's string at an address, as %s prints it."""
-    text = reading.read_kernel_string(vm, address, _U32)
+    text = reading.read_kernel_string(vm, address, U32)
     return b"(efault)" if text is None else text
 
 
@@ -270,7 +269,7 @@ def trace_printk(vm: Machine, template: int, size: int) -> int:
     # Only the format says how many of r3 to r5 are arguments; the others may hold nothing.
     arguments = vm.regs[R3:R6]
     text = format_message(
-        vm.memory.read(template, size & _U32), arguments, lambda address: text_at(vm, address)
+        vm.memory.read(template, size & U32), arguments, lambda address: text_at(vm, address)
     )
     if text is None:
         return -EINVAL
@@ -282,20 +281,20 @@ def snprintf(vm: Machine, to: int, size: int, template: int, data: int, length: 
     """Format into memory; return the length with its NUL before cutting."""
     if length & 7 or length > 12 * 8:
         return -EINVAL
-    arguments = [vm.memory.load(data + offset, 8) for offset in range(0, length & _U32, 8)]
+    arguments = [vm.memory.load(data + offset, 8) for offset in range(0, length & U32, 8)]
     text = format_message(
         text_at(vm, template) + b"\0", arguments, lambda address: text_at(vm, address)
     )
     if text is None:
         return -EINVAL
-    if size & _U32:
-        vm.memory.write(to, text[: (size & _U32) - 1] + b"\0")
+    if size & U32:
+        vm.memory.write(to, text[: (size & U32) - 1] + b"\0")
     return len(text) + 1
 
 
 def loop(vm: Machine, count: int, function: int, ctx: int, flags: int) -> int:
     """Call ``function(index, ctx)`` until it returns 1; return the number of calls."""
-    count &= _U32
+    count &= U32
     if flags:
         return -EINVAL
     if count > MAX_LOOPS:
@@ -334,7 +333,7 @@ EMULATED: Mapping[str, Helper] = MappingProxyType(
         "bpf_get_current_cgroup_id": Helper(0, lambda vm: vm.world.cgroup),
         "bpf_get_smp_processor_id": Helper(0, lambda vm: vm.world.cpu),
         "bpf_get_numa_node_id": Helper(0, lambda _: 0),
-        "bpf_get_prandom_u32": Helper(0, lambda vm: vm.world.random() & _U32),
+        "bpf_get_prandom_u32": Helper(0, lambda vm: vm.world.random() & U32),
         "bpf_get_stackid": Helper(3, get_stackid),
         "bpf_get_stack": Helper(4, get_stack),
         "bpf_ringbuf_reserve": Helper(3, ringbuf_reserve),

@@ -19,9 +19,8 @@ from typing import Literal
 
 from pybpf.errors import PybpfError
 from pybpf.isa.insn import ByteOrder
+from pybpf.isa.semantics import MASK32, MASK64
 
-_LOW = 0xFFFF_FFFF
-_MASK = (1 << 64) - 1
 _BIAS = 0x8000_0000
 _FIRST = 0x0100_0000
 _NULL_PAGE = 4096
@@ -130,7 +129,7 @@ class AddressSpace:
         low = value & ((1 << (size * 8)) - 1)
         region = self._regions.get(address >> 32)
         if region is not None and region.guard is not None:
-            start = (address & _LOW) - _BIAS
+            start = (address & MASK32) - _BIAS
             if 0 <= start <= region.size - size and region.guard(start, size, low):
                 return
         data, start = self._locate("store", address, size)
@@ -163,10 +162,10 @@ class AddressSpace:
         def load(address: int) -> int:
             region = regions.get(address >> 32)
             if region is not None:
-                start = (address & _LOW) - _BIAS
+                start = (address & MASK32) - _BIAS
                 if 0 <= start <= region.size - size:
                     return from_bytes(region.data[start : start + size], order)
-            return refused(address & _MASK, size)
+            return refused(address & MASK64, size)
 
         return load
 
@@ -177,11 +176,11 @@ class AddressSpace:
         def store(address: int, value: int) -> None:
             region = regions.get(address >> 32)
             if region is not None and region.writable:
-                start = (address & _LOW) - _BIAS
+                start = (address & MASK32) - _BIAS
                 if 0 <= start <= region.size - size:
                     region.data[start : start + size] = value.to_bytes(size, order)
                     return
-            refused(address & _MASK, size, value)
+            refused(address & MASK64, size, value)
 
         return store
 
@@ -189,7 +188,7 @@ class AddressSpace:
         """Return the bytes of the region and the index in them where the access begins."""
         region = self._regions.get(address >> 32)
         if region is not None and (region.writable or verb == "load"):
-            start = (address & _LOW) - _BIAS
+            start = (address & MASK32) - _BIAS
             if 0 <= start <= region.size - size:
                 return region.data, start
         raise self._refuse(verb, address, size)
@@ -201,7 +200,7 @@ class AddressSpace:
         if region is None or address < _NULL_PAGE:
             why = "null pointer" if address < _NULL_PAGE else "no memory of the program is there"
             return Trap(f"cannot {verb} {count} at {address:#x}: {why}")
-        offset = (address & _LOW) - _BIAS
+        offset = (address & MASK32) - _BIAS
         if region.gone:
             why = region.gone
         elif 0 <= offset <= region.size - size:

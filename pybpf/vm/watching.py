@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pybpf.dataclass import dataclass
 from pybpf.errors import PybpfError
 from pybpf.isa.disassembler import format_insn
+from pybpf.isa.semantics import MASK64
 from pybpf.vm.memory import Trap
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class Tracer:
         if watch.size == 0:
             return f"{value} ({value:#x})"
         assert self.machine is not None
-        address = (value + watch.offset) & ((1 << 64) - 1)
+        address = (value + watch.offset) & MASK64
         try:
             return self.machine.memory.read(address, watch.size).hex(" ")
         except Trap:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from pybpf.isa.semantics import MASK32
 from pybpf.vm.machine import Helper, Machine
 from pybpf.vm.memory import Trap
 from pybpf.vm.net.skb import SkBuff
@@ -12,7 +13,7 @@ from pybpf.vm.net.xdp import XdpBuff
 if TYPE_CHECKING:
     from pybpf.vm.maps import Map
 
-U32 = 0xFFFF_FFFF
+U32 = MASK32
 _LONG_RESULTS = (6, 4)
 
 M = TypeVar("M")
