@@ -12,7 +12,7 @@ from typing import NamedTuple
 from pybpf.isa.table import Effect
 from pybpf.verifier import circular, tnum
 from pybpf.verifier.circular import Arc
-from pybpf.verifier.comparisons import Comparisons
+from pybpf.verifier.comparisons import Comparisons, extended_ends
 from pybpf.verifier.scalar import Scalar
 
 
@@ -133,10 +133,6 @@ class ArcBounds(Comparisons):
             return self.constant(a.const & self.low)
         return self.settle(self.extended(self.draft(a)))
 
-    def load(self, size: int, a: Scalar) -> Scalar:
-        """Return what a load of ``size`` bytes keeps of a scalar."""
-        return a if 8 * size >= self.bits else self.truncate(8 * size, a)
-
     def truncate(self, width: int, a: Scalar) -> Scalar:
         """Return the low ``width`` bits."""
         return self.settle(self._truncated(width, self.draft(a)))
@@ -155,11 +151,10 @@ class ArcBounds(Comparisons):
             return self.constant(((a.const & (2 * sign - 1)) ^ sign) - sign)
         full, half = self.full, self.low
         low, high, bits = -sign, sign - 1, (0, full)
-        if a.smin >> width == a.smax >> width:
-            ends = sorted(((end & (2 * sign - 1)) ^ sign) - sign for end in (a.smin, a.smax))
-            if (ends[0] < 0) == (ends[1] < 0):
-                low, high = ends
-                bits = tnum.make_range(low & full, high & full)
+        ends = extended_ends(width, a.smin, a.smax)
+        if ends is not None:
+            low, high = ends
+            bits = tnum.make_range(low & full, high & full)
         return self.scalar(
             Draft(
                 *bits, circular.from_signed(low, high, full), circular.from_signed(low, high, half)
@@ -174,11 +169,10 @@ class ArcBounds(Comparisons):
             return self.constant(value & self.low)
         half = self.low
         low, high, bits = -sign, sign - 1, (0, half)
-        if (a.smin32 & half) >> width == (a.smax32 & half) >> width:
-            ends = sorted(((end & (2 * sign - 1)) ^ sign) - sign for end in (a.smin32, a.smax32))
-            if (ends[0] < 0) == (ends[1] < 0):
-                low, high = ends
-                bits = tnum.make_range(low & half, high & half)
+        ends = extended_ends(width, a.smin32 & half, a.smax32 & half)
+        if ends is not None:
+            low, high = ends
+            bits = tnum.make_range(low & half, high & half)
         arc = circular.from_signed(low, high, half)
         return self.settle(self.extended(Draft(*bits, (0, self.full), arc)))
 

@@ -37,14 +37,8 @@ class Arcs(ArcBounds):
             Effect.XOR: self._xor,
         }
 
-    def alu(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> Scalar:
-        """Return what ``a`` is after ``a op= b``; ``b`` does not matter to neg."""
-        if effect is Effect.MOV:
-            return self.zero_extend(b) if is32 else b
-        if a.const is not None and b.const is not None:
-            folded = self._folded(effect, is32=is32, x=a.const, y=b.const)
-            if folded is not None:
-                return folded
+    def _computed(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> Scalar:
+        """Return the result of an operation that is neither a move nor one on constants."""
         handler = self._handlers.get(effect)
         if handler is not None:
             d = handler(a, b)

@@ -60,6 +60,21 @@ def ordered(effect: Effect, a: tuple[int, int], b: tuple[int, int]) -> bool | No
             return True if a[1] <= b[0] else False if a[0] > b[1] else None
 
 
+def extended_ends(width: int, first: int, last: int) -> tuple[int, int] | None:
+    """Return the signed bounds of the low ``width`` bits of a range; None if they may be any.
+
+    They are known where the bits above do not change in the range, nor the sign below them.
+    """
+    if first >> width != last >> width:
+        return None
+    sign = 1 << (width - 1)
+    low = ((first & (2 * sign - 1)) ^ sign) - sign
+    high = ((last & (2 * sign - 1)) ^ sign) - sign
+    if (low < 0) != (high < 0):
+        return None
+    return (low, high) if low <= high else (high, low)
+
+
 # Operations whose result is known in every kernel if both operands are.
 _FOLDED: dict[Effect, Callable[[int, int, int], int]] = {
     Effect.ADD: lambda x, y, _: x + y,
@@ -180,6 +195,18 @@ class Comparisons(ABC):
         return None if (a.value | a.mask) & wanted else False
 
     @abstractmethod
+    def _computed(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> Scalar:
+        """Return the result of an operation that is neither a move nor one on constants."""
+
+    @abstractmethod
+    def zero_extend(self, a: Scalar) -> Scalar:
+        """Return the low half."""
+
+    @abstractmethod
+    def truncate(self, width: int, a: Scalar) -> Scalar:
+        """Return the low ``width`` bits."""
+
+    @abstractmethod
     def extend(self, width: int, a: Scalar) -> Scalar:
         """Return the low ``width`` bits, sign-extended."""
 
@@ -190,6 +217,20 @@ class Comparisons(ABC):
     @abstractmethod
     def _with_low(self, a: Scalar, low: int) -> Scalar:
         """Return ``a`` with a known low half."""
+
+    def alu(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> Scalar:
+        """Return what ``a`` is after ``a op= b``; ``b`` does not matter to neg."""
+        if effect is Effect.MOV:
+            return self.zero_extend(b) if is32 else b
+        if a.const is not None and b.const is not None:
+            folded = self._folded(effect, is32=is32, x=a.const, y=b.const)
+            if folded is not None:
+                return folded
+        return self._computed(effect, is32, a, b)
+
+    def load(self, size: int, a: Scalar) -> Scalar:
+        """Return what a load of ``size`` bytes keeps of a scalar."""
+        return a if 8 * size >= self.bits else self.truncate(8 * size, a)
 
     def load_signed(self, size: int, a: Scalar) -> Scalar:
         """Return what a sign-extending load of ``size`` bytes keeps of a scalar."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pybpf.isa.table import Effect
 from pybpf.verifier import tnum
 from pybpf.verifier.bounds import S0, S1, T0, T1, U0, U1, W0, W1, Bounds, M, V
+from pybpf.verifier.comparisons import extended_ends
 from pybpf.verifier.scalar import Scalar
 
 
@@ -24,12 +25,6 @@ class Conversions(Bounds):
         r = list(a.bounds())
         self._zero_extend(r)
         return self.settle(r)
-
-    def load(self, size: int, a: Scalar) -> Scalar:
-        """Return what a load of ``size`` bytes keeps of a scalar."""
-        if 8 * size >= self.bits:
-            return a
-        return self.truncate(8 * size, a)
 
     def truncate(self, width: int, a: Scalar) -> Scalar:
         """Return the low ``width`` bits."""
@@ -67,17 +62,15 @@ class Conversions(Bounds):
         sign = 1 << (width - 1)
         if a.const is not None:
             return self.constant(((a.const & (2 * sign - 1)) ^ sign) - sign)
+        ends = extended_ends(width, a.smin, a.smax)
+        if ends is not None:
+            low, high = ends
+            full, half = self.full, self.low
+            bits = tnum.make_range(low & full, high & full)
+            return Scalar(
+                *bits, low & full, high & full, low, high, low & half, high & half, low, high
+            )
         none = self.unknown
-        if a.smin >> width == a.smax >> width:
-            low = ((a.smin & (2 * sign - 1)) ^ sign) - sign
-            high = ((a.smax & (2 * sign - 1)) ^ sign) - sign
-            low, high = min(low, high), max(low, high)
-            if (low < 0) == (high < 0):
-                full, half = self.full, self.low
-                bits = tnum.make_range(low & full, high & full)
-                return Scalar(
-                    *bits, low & full, high & full, low, high, low & half, high & half, low, high
-                )
         return Scalar(
             0, self.full, none.umin, none.umax, -sign, sign - 1,
             none.umin32, none.umax32, -sign, sign - 1,
@@ -92,14 +85,12 @@ class Conversions(Bounds):
         r = list(self.unknown.bounds())
         r[M] = self.low
         r[T0], r[T1] = -sign, sign - 1
-        if (a.smin32 & self.low) >> width == (a.smax32 & self.low) >> width:
-            low = ((a.smin32 & (2 * sign - 1)) ^ sign) - sign
-            high = ((a.smax32 & (2 * sign - 1)) ^ sign) - sign
-            low, high = min(low, high), max(low, high)
-            if (low < 0) == (high < 0):
-                half = self.low
-                r[V], r[M] = tnum.make_range(low & half, high & half)
-                r[W0], r[W1], r[T0], r[T1] = low & half, high & half, low, high
+        half = self.low
+        ends = extended_ends(width, a.smin32 & half, a.smax32 & half)
+        if ends is not None:
+            low, high = ends
+            r[V], r[M] = tnum.make_range(low & half, high & half)
+            r[W0], r[W1], r[T0], r[T1] = low & half, high & half, low, high
         self._zero_extend(r)
         return self.settle(r)
 
