@@ -5,8 +5,8 @@ bounds of all 64 bits (``umin umax smin smax``) and of the low 32 (``umin32 umax
 smax32``), all inclusive, and ``const``, the value if it is known, else None. `UNKNOWN`, `ZERO` and
 `constant` make the common ones. Two scalars are equal if all that is known of them is.
 
-`Arithmetic` computes with them as one kernel does; `arithmetic.arithmetic` makes it of a
-`Precision`. Operations are named by `isa.table.Effect`:
+What `arithmetic.arithmetic` makes of a `Precision` computes with them as one kernel does.
+Operations are named by `isa.table.Effect`:
 
     alu(effect, is32, a, b)          add to arsh, div to smod, neg and mov (``b`` is what is moved)
     swap(effect, bits, a)            le, be, bswap of 16, 32 or 64 bits, little-endian machine
@@ -26,15 +26,8 @@ taken; `refine` therefore always answers, and for such a branch with what the ke
 Results are those of the kernel, not the best possible ones. Nothing raises.
 """
 
-# A keyword costs a hot path more than it tells.
-# ruff: noqa: FBT001, FBT002
-
 from __future__ import annotations
 
-from typing import Protocol
-
-from pybpf.isa.table import Effect
-from pybpf.verifier.precision import Precision
 from pybpf.verifier.tnum import U64
 
 U32 = 0xFFFFFFFF
@@ -143,57 +136,3 @@ def constant(value: int) -> Scalar:
 
 UNKNOWN = Scalar(0, U64, 0, U64, -1 << 63, (1 << 63) - 1, 0, U32, -1 << 31, (1 << 31) - 1)
 ZERO = constant(0)
-
-
-class Arithmetic(Protocol):
-    """Computes with scalars as one kernel does; see the module for what its operations mean."""
-
-    precision: Precision
-
-    def alu(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> Scalar:
-        """Return what ``a`` is after ``a op= b``; ``b`` does not matter to neg."""
-
-    def swap(self, effect: Effect, width: int, a: Scalar) -> Scalar:
-        """Return ``a`` after a byte swap, or a truncation to the same width, of ``width`` bits."""
-
-    def zero_extend(self, a: Scalar) -> Scalar:
-        """Return the low half."""
-
-    def move_extended(self, width: int, is32: bool, a: Scalar) -> Scalar:
-        """Return the low ``width`` bits, sign-extended to the whole or to the low half."""
-
-    def load(self, size: int, a: Scalar) -> Scalar:
-        """Return what a load of ``size`` bytes keeps of a scalar."""
-
-    def load_signed(self, size: int, a: Scalar) -> Scalar:
-        """Return what a sign-extending load of ``size`` bytes keeps of a scalar."""
-
-    def pointer_add(self, a: Scalar, b: Scalar) -> Scalar:
-        """Return the variable part of a pointer after adding a scalar; its low half is unknown."""
-
-    def pointer_sub(self, a: Scalar, b: Scalar) -> Scalar:
-        """Return the variable part of a pointer after subtracting a scalar."""
-
-    def offset(self, a: Scalar, delta: int, is32: bool) -> Scalar:
-        """Return ``a`` plus a constant, as for a register that is linked to it."""
-
-    def clamp(self, a: Scalar, low: int, high: int) -> Scalar:
-        """Return ``a``, known to be in a signed range that fits the low half."""
-
-    def taken(
-        self, effect: Effect, is32: bool, a: Scalar, b: Scalar, same: bool = False
-    ) -> bool | None:
-        """Return whether a branch is taken, or None if the kernel follows both ways."""
-
-    def refine(self, effect: Effect, is32: bool, a: Scalar, b: Scalar) -> Refined:
-        """Return both operands where the branch is taken, then where it is not."""
-
-    def within(self, outer: Scalar, inner: Scalar) -> bool:
-        """Return whether every value of ``inner`` is one of ``outer`` by bounds and by bits."""
-
-    def fork(self, effect: Effect, a: Scalar, b: Scalar) -> tuple[Scalar, Scalar] | None:
-        """Return what the kernel takes ``a`` for in the next two states, or None if it needs one.
-
-        Before "and" and "or" with a constant, a mask that is -1 or 0 is split: first the value with
-        which the kernel goes on, then the one that it returns to.
-        """
