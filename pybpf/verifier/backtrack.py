@@ -11,23 +11,27 @@ A checkpoint's marks are ``State.precise``: by frame, bits of registers; from bi
 from __future__ import annotations
 
 from pybpf.verifier import opcodes as op
-from pybpf.verifier.env import Env
+from pybpf.verifier.env import MAX_FRAMES, Env
 from pybpf.verifier.frames import ENTERED, ENTERED_CALLBACK, LEFT, LEFT_CALLBACK
 from pybpf.verifier.kinds import SCALAR, SPILL
 from pybpf.verifier.program import Raw
 from pybpf.verifier.state import State
 
 SLOTS = 16
-_FRAMES = 8
 _REGS = 0x3FF
 _ARGS = 0x3E
+
+
+def no_marks() -> list[int]:
+    """Return marks by frame of which none is set."""
+    return [0] * (MAX_FRAMES + 1)
 
 
 def mark_precise(env: Env, state: State, frame: int, number: int) -> None:
     """Mark what register ``number`` of a frame was computed from, in all checkpoints behind."""
     if not env.privileged or state.frames[frame].regs[number].kind != SCALAR:
         return
-    masks = [0] * (_FRAMES + 1)
+    masks = no_marks()
     masks[frame] = 1 << number
     mark_masks(env, state, masks)
 

@@ -119,9 +119,9 @@ class Env:
 
     def precise_slot(self, state: State, frame: int, spi: int) -> None:
         """Note that the verdict depends on the scalar spilled in a slot of the stack."""
-        from pybpf.verifier.backtrack import SLOTS, mark_masks
+        from pybpf.verifier.backtrack import SLOTS, mark_masks, no_marks
 
-        masks = [0] * (MAX_FRAMES + 1)
+        masks = no_marks()
         masks[frame] = 1 << SLOTS + spi
         mark_masks(self, state, masks)
 

@@ -65,7 +65,7 @@ def explore(env: Env, first: State) -> None:
             state.note = None
             state.at = target
             continue
-        close_path(env, state)
+        close_path(state)
         if not env.pending:
             return
         state = env.pending.pop()

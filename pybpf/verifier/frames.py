@@ -5,12 +5,11 @@ Source: setup_func_entry in kernel/bpf/verifier.c.
 
 from __future__ import annotations
 
-from pybpf.verifier.env import Env
+from pybpf.verifier.env import MAX_FRAMES, Env
 from pybpf.verifier.kinds import STACK
 from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.state import Frame, Reg, State
 
-MAX_FRAMES = 8
 # What a step notes for backtracking: a frame is entered, or left.
 ENTERED, LEFT = "enter", "leave"
 ENTERED_CALLBACK, LEFT_CALLBACK = "enter callback", "leave callback"

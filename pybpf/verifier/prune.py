@@ -7,15 +7,13 @@ none is like the state, and enough was executed since the last one.
 from __future__ import annotations
 
 from pybpf.verifier import opcodes as op
-from pybpf.verifier.backtrack import SLOTS, mark_masks
+from pybpf.verifier.backtrack import SLOTS, mark_masks, no_marks
 from pybpf.verifier.env import STATES_LIMIT, Env
 from pybpf.verifier.equal import EXACT, INEXACT, WITHIN, maybe_looping, states_equal
-from pybpf.verifier.kinds import SCALAR
+from pybpf.verifier.kinds import ITER_SLOT, SCALAR
 from pybpf.verifier.reads import mark_read
 from pybpf.verifier.refusal import Refusal, Unmodelled
-from pybpf.verifier.state import UNINIT, UNKNOWN_REG, Slot, State
-
-_FRAMES = 9
+from pybpf.verifier.state import UNINIT, UNKNOWN_REG, Reg, Slot, State
 
 
 def visit(env: Env, state: State) -> bool:
@@ -102,8 +100,6 @@ def _compare_ancestor(env: Env, old: State, state: State, at: int) -> bool:
 
 def _depths_differ(old: State, state: State) -> bool:
     """Whether an iterator was advanced in between; calls.py counts in ``Reg.size``."""
-    from pybpf.verifier.kinds import ITER_SLOT
-
     for frame, other in zip(old.frames, state.frames, strict=True):
         for spi, slot in frame.stack.items():
             if slot.bytes[0] == ITER_SLOT and slot.reg is not None:
@@ -126,7 +122,7 @@ def _close_loop(old: State, state: State) -> None:
 def _hit(env: Env, old: State, state: State) -> None:
     old.hits += 1
     _propagate_reads(old, state)
-    masks = [0] * _FRAMES
+    masks = no_marks()
     for frame, mask in old.precise.items():
         masks[frame] = mask
     if any(masks):
@@ -155,9 +151,8 @@ def _forget_dead(env: Env, state: State) -> None:
             regs[number] = UNINIT
 
 
-def close_path(env: Env, state: State) -> None:
+def close_path(state: State) -> None:
     """Count that one path from each checkpoint behind is explored."""
-    del env
     walk: State | None = state
     while walk is not None:
         walk.branches -= 1
@@ -190,9 +185,5 @@ def widen_imprecise(env: Env, old: State, state: State) -> None:
                 frame.stack[spi] = Slot(now.bytes, UNKNOWN_REG)
 
 
-def _alike(was: object, reg: object) -> bool:
-    from pybpf.verifier.state import Reg
-
-    assert isinstance(was, Reg)
-    assert isinstance(reg, Reg)
+def _alike(was: Reg, reg: Reg) -> bool:
     return was.val == reg.val and (was.id != 0) == (reg.id != 0)

@@ -6,8 +6,7 @@ Source: check_max_stack_depth in kernel/bpf/verifier.c.
 from __future__ import annotations
 
 from pybpf.isa.abi import ProgType
-from pybpf.verifier.env import Env
-from pybpf.verifier.frames import MAX_FRAMES
+from pybpf.verifier.env import MAX_FRAMES, Env
 from pybpf.verifier.program import Subprogram
 from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.registers import EACCES
