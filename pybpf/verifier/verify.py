@@ -116,7 +116,7 @@ def _explore_all(env: Env) -> None:
     todo = [number for number, function in functions.items() if number and function.is_global]
     lazy = env.rules.since(6, 8)
     if lazy:
-        explore(env, first_state(env))
+        explore(env, first_state())
     done: set[int] = set()
     while True:
         ready = [n for n in todo if n not in done and (n in env.called or not lazy)]
@@ -127,7 +127,7 @@ def _explore_all(env: Env) -> None:
         explore(env, _function_state(env, ready[0]))
     if not lazy:
         env.restart()
-        explore(env, first_state(env))
+        explore(env, first_state())
 
 
 def _function_state(env: Env, number: int) -> State:
@@ -145,10 +145,9 @@ def _function_state(env: Env, number: int) -> State:
     return state
 
 
-def first_state(env: Env) -> State:
+def first_state() -> State:
     """Return the state in which the main program begins: r1 points to the context."""
     frame = Frame(0, 0, -1)
     frame.regs[1] = Reg(CTX)
     frame.regs[10] = Reg(STACK)
-    del env
     return State(frame)
