@@ -27,8 +27,7 @@ from pybpf.verifier.kinds import (
     MAP_VALUE,
     MAYBE_NULL,
     MEM,
-    PACKET,
-    PACKET_META,
+    PACKETS,
     RDONLY,
     SCALAR,
     SOCK_COMMON,
@@ -39,7 +38,14 @@ from pybpf.verifier.kinds import (
     XDP_SOCK,
 )  # fmt: skip
 from pybpf.verifier.packet import access_packet, may_write_packet
-from pybpf.verifier.pointers import MAX_VAR_OFF, prohibit, shown, shown_whole
+from pybpf.verifier.pointers import (
+    MAX_VAR_OFF,
+    before_start,
+    prohibit,
+    read_only,
+    shown,
+    shown_whole,
+)  # fmt: skip
 from pybpf.verifier.program import Raw
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import EACCES, leaks
@@ -51,7 +57,6 @@ from pybpf.verifier.values import access_value
 _S32 = 1 << 31
 _S64_MIN = -1 << 63
 _NET_IP_ALIGN = 2
-_BEFORE_OFFSET = "min value is negative, either use unsigned index or do a if (index >=0) check."
 _FLOW_KEYS_SIZE = 56
 _WORDS = {
     FLOW_KEYS: "flow keys ", MAP_KEY: "key ", MAP_VALUE: "value ", CTX: "context ",
@@ -85,23 +90,20 @@ def check_access(
             return
         load(env, state, reg, whole, size, value)
     elif kind == MAP_VALUE:
-        if stored is not None and leaks(env, stored):
-            raise prohibit(value or 0, "leaks addr into map")
+        _check_leak(env, stored, value, "map")
         loads = value is not None
         made = access_value(env, state, number, reg, whole, size, write=write, loads=loads)
         if value is not None and not write:
             regs[value] = made
     elif kind == CTX:
-        if stored is not None and leaks(env, stored):
-            raise prohibit(value or 0, "leaks addr into ctx")
+        _check_leak(env, stored, value, "ctx")
         made = access_context(env, state, number, reg, off, size, write=write, signed=signed)
         if value is not None and not write:
             regs[value] = made
-    elif base in {PACKET, PACKET_META} and not kind & MAYBE_NULL:
+    elif base in PACKETS and not kind & MAYBE_NULL:
         if write and not may_write_packet(env):
             raise Refusal("cannot write into packet", errno=EACCES)
-        if stored is not None and leaks(env, stored):
-            raise prohibit(value or 0, "leaks addr into packet")
+        _check_leak(env, stored, value, "packet")
         check_packet(env, number, reg, whole, size)
         if value is not None and not write:
             regs[value] = UNKNOWN_REG
@@ -109,6 +111,16 @@ def check_access(
         _other(env, state, number, reg, whole, off, size, write=write, value=value)
     if size < 8 and value is not None and not write and regs[value].kind == SCALAR:
         _extend(env, regs, value, size, signed=signed)
+
+
+def _check_leak(env: Env, stored: Reg | None, value: int | None, where: str) -> None:
+    """Raise Refusal where what is stored, if it is a register, would tell an address."""
+    if stored is not None and leaks(env, stored):
+        raise prohibit(value or 0, f"leaks addr into {where}")
+
+
+def _invalid(env: Env, number: int, kind: int) -> Refusal:
+    return prohibit(number, f"invalid mem access '{env.words(kind)}'")
 
 
 def _extend(env: Env, regs: list[Reg], value: int, size: int, *, signed: bool) -> None:
@@ -137,7 +149,6 @@ def _other(
     base = kind & BASE
     stored = None if not write or value is None else regs[value]
     made: Reg = UNKNOWN_REG
-    invalid = prohibit(number, f"invalid mem access '{env.words(kind)}'")
     if kind == MAP_KEY:
         if write:
             raise Refusal(f"write to change key R{number} not allowed", errno=EACCES)
@@ -145,15 +156,13 @@ def _other(
         check_region_access(env, number, reg, whole, size, reg.map.key_size)
     elif base == MEM:
         if kind & MAYBE_NULL:
-            raise invalid
+            raise _invalid(env, number, kind)
         if write and kind & RDONLY:
-            raise prohibit(number, f"cannot write into {env.words(kind)}")
-        if stored is not None and leaks(env, stored):
-            raise prohibit(value or 0, "leaks addr into mem")
+            raise read_only(env, number, kind)
+        _check_leak(env, stored, value, "mem")
         check_region_access(env, number, reg, whole, size, reg.size)
     elif kind == FLOW_KEYS:
-        if stored is not None and leaks(env, stored):
-            raise prohibit(value or 0, "leaks addr into flow keys")
+        _check_leak(env, stored, value, "flow keys")
         if reg.val.const is None:
             raise Unmodelled("variable offset into flow keys")
         at = whole + reg.val.smin
@@ -161,7 +170,7 @@ def _other(
             raise Refusal(f"invalid access to flow keys off={at} size={size}", errno=EACCES)
     elif kind in {SOCKET, SOCK_COMMON, TCP_SOCK, XDP_SOCK}:
         if write:
-            raise prohibit(number, f"cannot write into {env.words(kind)}")
+            raise read_only(env, number, kind)
         made = access_socket(env, state, number, reg, off, size)
     elif kind == TP_BUFFER:
         access_trace_buffer(env, number, reg, whole, size)
@@ -171,23 +180,22 @@ def _other(
         made = access_map_struct(env, state, number, reg, whole, size, write=write)
     elif base == BUF:
         if kind & MAYBE_NULL:
-            raise invalid
+            raise _invalid(env, number, kind)
         if write and kind & RDONLY:
-            raise prohibit(number, f"cannot write into {env.words(kind)}")
+            raise read_only(env, number, kind)
         access_trace_buffer(env, number, reg, whole, size)
     elif kind == ARENA:
         pass
     else:
-        raise invalid
+        raise _invalid(env, number, kind)
     if value is not None and not write:
         regs[value] = made
 
 
 def check_within(
-    env: Env, number: int, reg: Reg, off: int, size: int, limit: int, *, zero_ok: bool = False
+    number: int, reg: Reg, off: int, size: int, limit: int, *, zero_ok: bool = False
 ) -> None:
     """Raise Refusal where ``off`` to ``off + size`` is not in an area of ``limit`` bytes."""
-    del env
     if off >= 0 and (size > 0 or (size == 0 and zero_ok)) and off + size <= limit:
         return
     base = reg.kind & BASE
@@ -195,7 +203,7 @@ def check_within(
         text = f"invalid access to map key, key_size={limit} off={off} size={size}"
     elif base == MAP_VALUE:
         text = f"invalid access to map value, value_size={limit} off={off} size={size}"
-    elif base in {PACKET, PACKET_META}:
+    elif base in PACKETS:
         text = (
             f"invalid access to packet, off={off} size={size}, "
             f"R{number}(id={reg.id},off={off},r={limit})"
@@ -217,16 +225,16 @@ def check_region_access(
     # Where offsets are folded, a fixed one is a part of what may be negative.
     start = low + reg.off if env.rules.folds_offsets else low
     if start < 0 and (low == _S64_MIN or not -_S32 <= off + low < _S32 or low + off < 0):
-        raise prohibit(number, _BEFORE_OFFSET)
+        raise before_start(number)
     # The kernel prints one line about the area and one about the bound; the last is the message.
     try:
-        check_within(env, number, reg, low + off, size, limit, zero_ok=zero_ok)
+        check_within(number, reg, low + off, size, limit, zero_ok=zero_ok)
     except Refusal as refusal:
         raise prohibit(number, "min value is outside of the allowed memory range") from refusal
     if val.umax >= MAX_VAR_OFF:
         raise prohibit(number, "unbounded memory access, make sure to bounds check any such access")
     try:
-        check_within(env, number, reg, val.umax + off, size, limit, zero_ok=zero_ok)
+        check_within(number, reg, val.umax + off, size, limit, zero_ok=zero_ok)
     except Refusal as refusal:
         raise prohibit(number, "max value is outside of the allowed memory range") from refusal
 
@@ -239,7 +247,7 @@ def check_packet(
     Where offsets are folded into the variable part, what is known to be there is, too.
     """
     if not env.rules.folds_offsets or reg.range < 0:
-        access_packet(env, number, reg, off, size, zero_ok=zero_ok)
+        access_packet(number, reg, off, size, zero_ok=zero_ok)
         return
     limit = reg.range + reg.val.umax if reg.range else 0
     check_region_access(env, number, reg, off, size, limit, zero_ok=zero_ok)
@@ -253,7 +261,7 @@ def check_alignment(env: Env, reg: Reg, off: int, size: int, *, strict: bool) ->
     if size == 1 or not strict or kind == ARENA:
         return
     fixed = reg.off + off
-    is_packet = kind in {PACKET, PACKET_META}
+    is_packet = kind in PACKETS
     known = (reg.val.value, reg.val.mask)
     start = tnum.add(known, tnum.const(fixed + (_NET_IP_ALIGN if is_packet else 0)))
     if tnum.is_aligned(start, size):

@@ -10,7 +10,7 @@ from pybpf.verifier import opcodes as op
 from pybpf.verifier.env import Env, Step
 from pybpf.verifier.kinds import ARENA, SCALAR
 from pybpf.verifier.masking import Move, note_scalars
-from pybpf.verifier.pointers import add_to_pointer, prohibit
+from pybpf.verifier.pointers import add_to_pointer, prohibit, symbol
 from pybpf.verifier.program import Raw
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import EACCES, assign_id, check_written, leaks, read
@@ -18,7 +18,6 @@ from pybpf.verifier.scalar import Scalar, constant
 from pybpf.verifier.state import UNKNOWN_REG, Reg, State, scalar_reg
 
 _SHIFTS = frozenset({op.LSH, op.RSH, op.ARSH})
-_DIVISIONS = frozenset({op.DIV, op.MOD})
 _S32_MAX = (1 << 31) - 1
 _LINKED = frozenset({Effect.ADD, Effect.SUB})
 
@@ -179,7 +178,7 @@ def _make_binary(env: Env, at: int, slot: Raw, operation: int, *, is32: bool) ->
 
 
 def _refuse_constant(operation: int, imm: int, *, is32: bool) -> str | None:
-    if operation in _DIVISIONS and imm == 0:
+    if operation in op.DIVISIONS and imm == 0:
         return "div by zero"
     if operation in _SHIFTS and not 0 <= imm < (32 if is32 else 64):
         return f"invalid shift {imm}"
@@ -230,5 +229,4 @@ def _with_pointer(
         )
     if effect is Effect.SUB and env.rules.allow_leaks:
         return UNKNOWN_REG
-    word = {Effect.SDIV: "/", Effect.SMOD: "%"}.get(effect, effect.value)
-    raise prohibit(dst, f"pointer {word}= pointer prohibited")
+    raise prohibit(dst, f"pointer {symbol(effect)}= pointer prohibited")

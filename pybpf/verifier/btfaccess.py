@@ -11,7 +11,7 @@ from pybpf.isa.abi import MapType
 from pybpf.verifier.contexts import layout
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import BASE, BUF, RDONLY, SOCK_COMMON, TCP_SOCK, XDP_SOCK
-from pybpf.verifier.pointers import prohibit, shown
+from pybpf.verifier.pointers import before_start, prohibit, shown
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import EACCES
 from pybpf.verifier.state import UNKNOWN_REG, Reg, State
@@ -47,10 +47,7 @@ def access_socket(env: Env, state: State, number: int, reg: Reg, off: int, size:
     """Check a load of a field of a socket; return what it leaves in its register."""
     del state
     if reg.val.smin < 0:
-        raise prohibit(
-            number,
-            "min value is negative, either use unsigned index or do a if (index >=0) check.",
-        )
+        raise before_start(number)
     whole = off + reg.off
     if reg.val.const is None:
         raise Unmodelled("variable offset into a socket")

@@ -21,8 +21,7 @@ from pybpf.verifier.kinds import (
     MEM,
     MISC,
     NOT_INIT,
-    PACKET,
-    PACKET_META,
+    PACKETS,
     SCALAR,
     SPILL,
     TP_BUFFER,
@@ -150,7 +149,7 @@ def reg_safe(env: Env, old: Reg, new: Reg, precise: int, ids: _Ids, level: int) 
             and ids.same(old.ref, new.ref)
             and ids.same(old.root, new.root)
         )
-    if base in {PACKET, PACKET_META}:
+    if base in PACKETS:
         if (old.range != new.range) if old.range < 0 or new.range < 0 else old.range > new.range:
             return False
         return (

@@ -28,6 +28,7 @@ ADD, SUB, MUL, DIV, OR, AND, LSH, RSH, NEG, MOD, XOR, MOV, ARSH, END = (
         "rsh64_imm", "neg64", "mod64_imm", "xor64_imm", "mov64_imm", "arsh64_imm", "le16",
     )
 )  # fmt: skip
+DIVISIONS = frozenset({DIV, MOD})
 OP_JA, OP_CALL, OP_EXIT, OP_MAY_GOTO = (code & OP for code in (JA, CALL, EXIT, MAY_GOTO))
 # A byte order conversion that is none of the machine's ``to le``, by its bit of the source.
 TO_BE = OPS["be16"].opcode & SOURCE

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pybpf.isa.abi import ProgType
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import BASE, PACKET, PACKET_END, PACKET_META, SLICE
-from pybpf.verifier.pointers import prohibit
+from pybpf.verifier.pointers import before_start, prohibit
 from pybpf.verifier.state import UNKNOWN_REG, Reg, Slot, State
 
 AT_END, BEYOND_END = -1, -2
@@ -40,16 +40,10 @@ def may_read_packet(env: Env) -> bool:
     return env.prog_type in _READ_ONLY or env.prog_type in _READ_WRITE
 
 
-def access_packet(
-    env: Env, number: int, reg: Reg, off: int, size: int, *, zero_ok: bool = False
-) -> None:
+def access_packet(number: int, reg: Reg, off: int, size: int, *, zero_ok: bool = False) -> None:
     """Raise Refusal where the packet may be too short."""
-    del env
     if reg.val.smin < 0:
-        raise prohibit(
-            number,
-            "min value is negative, either use unsigned index or do a if (index >=0) check.",
-        )
+        raise before_start(number)
     known = reg.range
     inside = off >= 0 and (size > 0 or (size == 0 and zero_ok)) and off + size <= known
     if known < 0 or not inside:

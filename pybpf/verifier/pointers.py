@@ -24,6 +24,7 @@ from pybpf.verifier.kinds import (
     MEM,
     PACKET,
     PACKET_META,
+    PACKETS,
     STACK,
     TP_BUFFER,
 )  # fmt: skip
@@ -39,14 +40,30 @@ _S64_MIN = -1 << 63
 _MOVABLE = frozenset(
     {CTX, MAP_VALUE, MAP_KEY, STACK, PACKET_META, PACKET, TP_BUFFER, BTF_ID, MEM, BUF, FUNC, DYNPTR}
 )
-_PACKET_KINDS = frozenset({PACKET, PACKET_META})
-_SIGNED_WORDS = {Effect.SDIV: "/", Effect.SMOD: "%"}
+_SIGNED_SYMBOLS = {Effect.SDIV: "/", Effect.SMOD: "%"}
 _BITWISE = frozenset({Effect.AND, Effect.OR, Effect.XOR})
 
 
 def prohibit(number: int, what: str) -> Refusal:
     """Return the refusal of something done to a pointer in a register."""
     return Refusal(f"R{number} {what}", errno=EACCES)
+
+
+def before_start(number: int) -> Refusal:
+    """Return the refusal of an access through a pointer that may lie before what it points to."""
+    return prohibit(
+        number, "min value is negative, either use unsigned index or do a if (index >=0) check."
+    )
+
+
+def read_only(env: Env, number: int, kind: int) -> Refusal:
+    """Return the refusal of a store through a pointer of a kind that allows none."""
+    return prohibit(number, f"cannot write into {env.words(kind)}")
+
+
+def symbol(effect: Effect) -> str:
+    """Return an operator as the kernel's messages spell it."""
+    return _SIGNED_SYMBOLS.get(effect, effect.value)
 
 
 def add_to_pointer(
@@ -93,8 +110,7 @@ def add_to_pointer(
     elif effect in _BITWISE:
         raise prohibit(dst, f"bitwise operator {effect.value}= on pointer prohibited")
     else:
-        word = _SIGNED_WORDS.get(effect, effect.value)
-        raise prohibit(dst, f"pointer arithmetic with {word}= operator prohibited")
+        raise prohibit(dst, f"pointer arithmetic with {symbol(effect)}= operator prohibited")
     check_sane(moved.val, moved.off, word)
     if not env.privileged:
         _check_reach(env, dst, moved)
@@ -157,7 +173,7 @@ def _moved(env: Env, ptr: Reg, val: Scalar, *, subtract: bool) -> Reg:
             return moved
     math = env.rules.math
     moved.val = (math.pointer_sub if subtract else math.pointer_add)(ptr.val, val)
-    if ptr.kind & BASE in _PACKET_KINDS:
+    if ptr.kind & BASE in PACKETS:
         moved.id = env.new_id()
         if not subtract or val.smin < 0:
             moved.range = 0

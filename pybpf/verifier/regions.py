@@ -21,13 +21,12 @@ from pybpf.verifier.kinds import (
     MAP_VALUE,
     MAYBE_NULL,
     MEM,
-    PACKET,
-    PACKET_META,
+    PACKETS,
     RDONLY,
     SCALAR,
     STACK,
 )  # fmt: skip
-from pybpf.verifier.pointers import prohibit
+from pybpf.verifier.pointers import prohibit, read_only
 from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.registers import EACCES
 from pybpf.verifier.stackareas import read_range
@@ -45,14 +44,13 @@ def check_region(
     reg = state.frame.regs[number]
     kind, base = reg.kind, reg.kind & BASE
     off = reg.off
-    readonly = prohibit(number, f"cannot write into {env.words(kind)}")
     if kind & MAYBE_NULL:
         base = SCALAR
-    if base in {PACKET, PACKET_META}:
+    if base in PACKETS:
         check_packet(env, number, reg, off, size, zero_ok=zero_ok)
     elif base == MAP_KEY:
         if write:
-            raise readonly
+            raise read_only(env, number, kind)
         assert reg.map is not None
         check_region_access(env, number, reg, off, size, reg.map.key_size)
     elif base == MAP_VALUE:
@@ -61,11 +59,11 @@ def check_region(
         check_value(env, number, reg, off, size, zero_ok=zero_ok)
     elif base == MEM:
         if write and kind & RDONLY:
-            raise readonly
+            raise read_only(env, number, kind)
         check_region_access(env, number, reg, off, size, reg.size, zero_ok=zero_ok)
     elif base == BUF:
         if write and kind & RDONLY:
-            raise readonly
+            raise read_only(env, number, kind)
         access_trace_buffer(env, number, reg, off, size)
     elif base == STACK:
         return read_range(

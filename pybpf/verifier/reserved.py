@@ -12,8 +12,6 @@ from pybpf.verifier.program import Raw
 from pybpf.verifier.rules import Rules
 
 _SWAPS = frozenset({16, 32, 64})
-_SHIFTS = frozenset({op.LSH, op.RSH, op.ARSH})
-_DIVISIONS = frozenset({op.DIV, op.MOD})
 _CASTS = frozenset({1, 1 << 16})
 
 
@@ -51,7 +49,7 @@ def _alu(slot: Raw, rules: Rules) -> str | None:
         return _move(slot, rules, is64=is64)
     if operation > op.END:
         return f"invalid BPF_ALU opcode {operation:x}"
-    signed = rules.has_signed_division and slot.off == 1 and operation in _DIVISIONS
+    signed = rules.has_signed_division and slot.off == 1 and operation in op.DIVISIONS
     if (slot.imm if by_reg else slot.src) or (slot.off and not signed):
         return "BPF_ALU uses reserved fields"
     return None
