@@ -7,7 +7,21 @@ from pybpf.verifier import opcodes as op
 from pybpf.verifier.access import check_access
 from pybpf.verifier.calls import check_leftovers
 from pybpf.verifier.env import Env, Step
-from pybpf.verifier.kinds import CTX, FUNC, MAP_PTR, MAP_VALUE
+from pybpf.verifier.kinds import (
+    ARENA,
+    BASE,
+    BTF_ID,
+    CTX,
+    FUNC,
+    MAP_PTR,
+    MAP_VALUE,
+    SOCK_COMMON,
+    SOCKET,
+    TCP_SOCK,
+    TRUSTED,
+    UNTRUSTED,
+    XDP_SOCK,
+)  # fmt: skip
 from pybpf.verifier.locks import may_lock
 from pybpf.verifier.pointers import check_ptr_off
 from pybpf.verifier.program import Raw
@@ -19,6 +33,7 @@ from pybpf.verifier.scalar import constant
 from pybpf.verifier.state import UNINIT, UNKNOWN_REG, Reg, State, known_reg
 
 _READ_BY_LD_ABS = frozenset({ProgType.SOCKET_FILTER, ProgType.SCHED_CLS, ProgType.SCHED_ACT})
+_SPECIAL = frozenset({CTX, SOCKET, SOCK_COMMON, TCP_SOCK, XDP_SOCK, BTF_ID, ARENA})
 _CTX_REG = 6
 _SAME = "same insn cannot be used with different pointers"
 
@@ -38,8 +53,6 @@ def check_same(env: Env, state: State, kind: int) -> None:
 
 
 def _needs_match(kind: int, before: int) -> bool:
-    from pybpf.verifier.kinds import BTF_ID, TRUSTED, UNTRUSTED
-
     # Untrusted and trusted pointers to kernel structures differ in how faults are caught, and
     # the kernel keeps the safer kind; others of one base must be alike.
     return kind & 0xFF != BTF_ID or not (kind | before) & (UNTRUSTED | TRUSTED)
@@ -47,18 +60,7 @@ def _needs_match(kind: int, before: int) -> bool:
 
 def _is_special(kind: int) -> bool:
     """Whether accesses through such a pointer are rewritten (reg_type_mismatch_ok is false)."""
-    from pybpf.verifier.kinds import (
-        ARENA,
-        BASE,
-        BTF_ID,
-        CTX,
-        SOCK_COMMON,
-        SOCKET,
-        TCP_SOCK,
-        XDP_SOCK,
-    )  # fmt: skip
-
-    return kind & BASE in {CTX, SOCKET, SOCK_COMMON, TCP_SOCK, XDP_SOCK, BTF_ID, ARENA}
+    return kind & BASE in _SPECIAL
 
 
 def make_load(env: Env, at: int, slot: Raw) -> Step:
