@@ -73,8 +73,7 @@ class RingBuffer:
         """Submit or discard the reservation that begins at ``address``; raises Trap for no such."""
         record = self._busy.pop(address, None)
         if record is None:
-            verb = "discard" if discard else "submit"
-            raise Trap(f"cannot {verb} {address:#x}: no reservation begins there")
+            raise _no_reservation(address, discard=discard)
         record.busy = False
         record.discarded = discard
         self._write(record.start + _HEADER, record.region.data)
@@ -95,6 +94,10 @@ class RingBuffer:
         self._area[place : place + first] = data[:first]
         self._area[: len(data) - first] = data[first:]
 
+    def holds(self, address: int) -> bool:
+        """Whether a reservation begins at an address."""
+        return address in self._busy
+
     def reserved(self) -> list[Region]:
         """Return the reservations that are neither submitted nor discarded."""
         return [record.region for record in self._busy.values()]
@@ -113,11 +116,15 @@ class RingBuffer:
 def finish_record(maps: Iterable[object], address: int, *, discard: bool) -> None:
     """Submit or discard a reservation of one of the maps; raises Trap where there is none."""
     for found in maps:
-        if isinstance(found, RingBuffer) and any(r.address == address for r in found.reserved()):
+        if isinstance(found, RingBuffer) and found.holds(address):
             found.finish(address, discard=discard)
             return
+    raise _no_reservation(address, discard=discard)
+
+
+def _no_reservation(address: int, *, discard: bool) -> Trap:
     verb = "discard" if discard else "submit"
-    raise Trap(f"cannot {verb} {address:#x}: no reservation begins there")
+    return Trap(f"cannot {verb} {address:#x}: no reservation begins there")
 
 
 class PerfEventArray:
