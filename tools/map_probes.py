@@ -16,7 +16,7 @@ from collections.abc import Container, Iterator
 
 from bpf_probes import EXIT, SUBJECTS, Kernel, Subject, call, mov
 from call_probes import arguments, complaint
-from record_profile import MAPS, may_call
+from record_profile import MAPS, made_maps, may_call
 
 from pybpf.isa.abi import MapType
 from pybpf.isa.helpers import HELPERS
@@ -88,7 +88,7 @@ def refused(
     """
     found: dict[int, dict[MapType, str]] = {}
     version = (99, 0)
-    maps = _maps(kernel)
+    maps = dict(made_maps(kernel))
     for number in range(1, len(HELPERS) + 1):
         helper = proto(number, version, subject.type)
         if not helper or not any(arg.kind is Arg.CONST_MAP_PTR for arg in helper.args):
@@ -105,19 +105,6 @@ def refused(
     for fd in maps.values():
         os.close(fd)
     return found
-
-
-def _maps(kernel: Kernel) -> dict[MapType, int]:
-    """Make a map of each type that can be made without more."""
-    maps = {}
-    inner = kernel.create_map(MapType.ARRAY, 4, 8, 1)
-    for kind in MapType:
-        sizes = MAPS.get(kind, (4, 4, 1, 0))
-        fd = kernel.create_map(kind, *sizes, inner=inner if "OF_MAPS" in kind.name else 0)
-        if fd >= 0:
-            maps[kind] = fd
-    os.close(inner)
-    return maps
 
 
 def main() -> int:

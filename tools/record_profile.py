@@ -19,7 +19,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from bpf_probes import (
@@ -136,6 +136,17 @@ STORAGE = (
 )
 
 
+def made_maps(kernel: Kernel) -> Iterator[tuple[MapType, int]]:
+    """Yield a map, by type and descriptor, of each type that can be made without more."""
+    inner = kernel.create_map(MapType.ARRAY, 4, 8, 1)
+    for kind in MapType:
+        sizes = MAPS.get(kind, (4, 4, 1, 0))
+        fd = kernel.create_map(kind, *sizes, inner=inner if "OF_MAPS" in kind.name else 0)
+        if fd >= 0:
+            yield kind, fd
+    os.close(inner)
+
+
 def map_types(kernel: Kernel) -> set[int]:
     """Return the map types there are.
 
@@ -144,14 +155,9 @@ def map_types(kernel: Kernel) -> set[int]:
     them the names in the kernel's types are asked.
     """
     found: set[int] = set()
-    inner = kernel.create_map(MapType.ARRAY, 4, 8, 1)
-    for kind in MapType:
-        sizes = MAPS.get(kind, (4, 4, 1, 0))
-        fd = kernel.create_map(kind, *sizes, inner=inner if "OF_MAPS" in kind.name else 0)
-        if fd >= 0:
-            os.close(fd)
-            found.add(kind)
-    os.close(inner)
+    for kind, fd in made_maps(kernel):
+        os.close(fd)
+        found.add(kind)
     named = kernel.enumerators("bpf_map_type")
     special = (*STORAGE, MapType.STRUCT_OPS)
     found |= {kind for kind in special if f"BPF_MAP_TYPE_{kind.name}" in named}
