@@ -36,7 +36,6 @@ _CHECKOUT = Path(pybpf.__file__).resolve().parent.parent
 _TOOL = _CHECKOUT / "tools" / "guest.py"
 _FLUSH = 64
 _SECONDS = 3000
-_GUEST_FAILED = 125
 _CONSOLE = 20
 
 

@@ -8,7 +8,6 @@ from pybpf.testing.programs import memory, numbers
 from pybpf.testing.programs.state import Mem
 from pybpf.testing.programs.writer import Writer
 
-_PER_CPU_TYPES = (MapType.PERCPU_ARRAY, MapType.PERCPU_HASH, MapType.LRU_PERCPU_HASH)
 _ARRAYS = (MapType.ARRAY, MapType.PERCPU_ARRAY)
 _NO_PREALLOC = 1
 _LOOKUP_TYPES = (
