@@ -259,7 +259,6 @@ def _compare(w: Writer, moved: int, limit: int, room: int, start: int) -> None:
         w.code.place(inside)
     before = w.state.copy()
     before.regs.pop(start, None)
-    w.state.packet = max(w.state.packet, room)
     pinned = w.state.pinned
     w.state.pinned = pinned | {start}
     for _ in range(1 + w.below(3)):
@@ -270,7 +269,6 @@ def _compare(w: Writer, moved: int, limit: int, room: int, start: int) -> None:
                 break
     w.state.pinned = pinned
     w.meet(outside, before)
-    w.state.packet = 0
     for number in w.holding(Packet, PacketEnd):
         if w.chance(0.5):
             w.set(number, None)

@@ -48,7 +48,6 @@ def loop(w: Writer) -> None:
 def _loop_head(w: Writer, counters: set[int]) -> State:
     """Keep of the state what can be kept through a loop; return what was there before."""
     state = w.state
-    before = state.copy()
     for number, kind in list(state.regs.items()):
         if number < 6:
             state.regs.pop(number)
@@ -58,8 +57,7 @@ def _loop_head(w: Writer, counters: set[int]) -> State:
         slot: None for slot, kind in state.stack.items() if kind is None or isinstance(kind, Num)
     }
     held = {n for n, kind in state.regs.items() if not isinstance(kind, Num)}
-    kept = State(dict(state.regs), dict(state.stack), 0, before.pinned)
-    state.packet = 0
+    kept = State(dict(state.regs), dict(state.stack), state.pinned)
     state.pinned = state.pinned | held | counters
     return kept
 

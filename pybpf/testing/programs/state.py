@@ -77,14 +77,13 @@ Kind = Num | Ctx | Frame | Mem | Packet | PacketEnd | Sock
 class State:
     """Registers by number, and the stack's initialised slots of 8 bytes by offset.
 
-    Of a slot that is no copy of a register only that it holds bytes is known: None. ``packet`` is
-    how many bytes of the packet are there for sure. ``pinned`` registers are not overwritten;
-    ``held`` are those that hold references, with the helper that gives them back.
+    Of a slot that is no copy of a register only that it holds bytes is known: None. ``pinned``
+    registers are not overwritten; ``held`` are those that hold references, with the helper that
+    gives them back.
     """
 
     regs: dict[int, Kind] = field(default_factory=dict)
     stack: dict[int, Kind | None] = field(default_factory=dict)
-    packet: int = 0
     pinned: frozenset[int] = frozenset()
     held: tuple[tuple[int, int], ...] = ()
 
@@ -101,11 +100,10 @@ class State:
             if slot in other.stack
             and (kind == other.stack[slot] or (_readable(kind) and _readable(other.stack[slot])))
         }
-        self.packet = min(self.packet, other.packet)
 
     def become(self, other: State) -> None:
         """Be like another state."""
-        self.regs, self.stack, self.packet = dict(other.regs), dict(other.stack), other.packet
+        self.regs, self.stack = dict(other.regs), dict(other.stack)
 
     def called(self) -> None:
         """Forget what a call leaves undefined."""
