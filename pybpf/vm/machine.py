@@ -101,12 +101,12 @@ class Machine:
         fast: bool = False,
     ) -> None:
         from pybpf.vm.emulated.kfuncs import KFUNCS
-        from pybpf.vm.emulated.registry import EMULATED
+        from pybpf.vm.emulated.registry import NUMBERED
 
         self.world = World() if world is None else world
         self.memory = AddressSpace(byteorder)
         self.maps: dict[str, Map] = {}
-        self.helpers = {HELPERS[name]: row for name, row in {**EMULATED, **(helpers or {})}.items()}
+        self.helpers = NUMBERED | {HELPERS[name]: row for name, row in (helpers or {}).items()}
         self.kfuncs = {**KFUNCS, **(kfuncs or {})}
         self.regs: list[int] = list(UNSET)
         self.ctx = 0

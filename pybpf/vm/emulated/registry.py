@@ -1,4 +1,4 @@
-"""All emulated helpers by name."""
+"""All emulated helpers by name, and by number."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from pybpf.isa.helpers import HELPERS
 from pybpf.vm import helpers
 from pybpf.vm.emulated import (
     collections,
@@ -35,4 +36,7 @@ EMULATED: Mapping[str, Helper] = MappingProxyType(
         **tracing.TABLE,
         **xdp.TABLE,
     }
+)
+NUMBERED: MappingProxyType[int, Helper] = MappingProxyType(
+    {HELPERS[name]: row for name, row in EMULATED.items()}
 )
