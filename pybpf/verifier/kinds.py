@@ -7,6 +7,8 @@ include/linux/bpf.h and reg_type_str in kernel/bpf/log.c (verifier.c before Linu
 
 from __future__ import annotations
 
+from functools import cache
+
 # Bases.
 (
     NOT_INIT, SCALAR, CTX, MAP_PTR, MAP_VALUE, MAP_KEY, STACK, PACKET_META, PACKET, PACKET_END,
@@ -44,6 +46,7 @@ _PREFIXES = (
 )  # fmt: skip
 
 
+@cache
 def words(kind: int) -> str:
     """Return what the kernel's messages call a kind (``map_value_or_null``), since Linux 6.2."""
     text = _WORDS[kind & BASE]
