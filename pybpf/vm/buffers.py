@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from errno import E2BIG, EEXIST, EFAULT, ENOENT, ENOSPC
 
 from pybpf.script import MapSpec
+from pybpf.vm.maps import Kept
 from pybpf.vm.memory import AddressSpace, Region, Trap
 
 _HEADER = 8
@@ -26,7 +27,7 @@ class _Record:
         self.discarded = False
 
 
-class RingBuffer:
+class RingBuffer(Kept):
     """A BPF ring buffer of ``max_entries`` bytes; it fills up until user space drains it.
 
     A record takes its size, rounded up to 8, and a header of 8 bytes. The buffer can never be
@@ -35,11 +36,9 @@ class RingBuffer:
     """
 
     def __init__(self, spec: MapSpec, memory: AddressSpace) -> None:
-        self.spec = spec
-        self.handle = memory.add(bytearray(), f"map {spec.name}", writable=False)
+        super().__init__(spec, memory)
         self.consumed = 0
         self.produced = 0
-        self._memory = memory
         self._area = bytearray()  # as much of the memory as was used
         self._records: deque[_Record] = deque()
         self._busy: dict[int, _Record] = {}
@@ -127,7 +126,7 @@ def _no_reservation(address: int, *, discard: bool) -> Trap:
     return Trap(f"cannot {verb} {address:#x}: no reservation begins there")
 
 
-class PerfEventArray:
+class PerfEventArray(Kept):
     """A perf buffer for every CPU, each of ``capacity`` bytes (None: 64 MiB).
 
     A sample takes its size and a u32 that holds it, together rounded up to 8, and a header of 8
@@ -136,8 +135,7 @@ class PerfEventArray:
     """
 
     def __init__(self, spec: MapSpec, memory: AddressSpace, cpus: int) -> None:
-        self.spec = spec
-        self.handle = memory.add(bytearray(), f"map {spec.name}", writable=False)
+        super().__init__(spec, memory)
         self.capacity: int | None = None
         self.lost = 0
         self._taken = [0] * cpus
@@ -166,15 +164,14 @@ class PerfEventArray:
         return samples
 
 
-class StackTraces:
+class StackTraces(Kept):
     """Stacks by id. Ids are given in order, so stacks never collide as they can in the kernel.
 
     A stack beyond ``max_entries`` is refused with EEXIST, as a collision is.
     """
 
     def __init__(self, spec: MapSpec, memory: AddressSpace) -> None:
-        self.spec = spec
-        self.handle = memory.add(bytearray(), f"map {spec.name}", writable=False)
+        super().__init__(spec, memory)
         self._ids: dict[tuple[int, ...], int] = {}
 
     def record(self, frames: Sequence[int]) -> int:

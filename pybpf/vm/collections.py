@@ -12,26 +12,21 @@ from errno import E2BIG, EEXIST, EINVAL, ENOENT, ENOSPC
 
 from pybpf.isa.abi import MapType
 from pybpf.script import MapSpec
-from pybpf.vm.maps import ANY, EXIST, NOEXIST
+from pybpf.vm.maps import ANY, EXIST, NOEXIST, Kept
 from pybpf.vm.memory import AddressSpace, Region
 
 _U32 = 4
 
 
-class _Kept:
-    """What has a spec, and makes regions for values."""
-
-    def __init__(self, spec: MapSpec, memory: AddressSpace) -> None:
-        self.spec = spec
-        self.handle = memory.add(bytearray(), f"map {spec.name}", writable=False)
-        self._memory = memory
+class _Regions(Kept):
+    """A map that makes a region for each value."""
 
     def _new(self, value: bytes, *, writable: bool = True) -> Region:
         name = f"a value of map {self.spec.name}"
         return self._memory.add(bytearray(value), name, writable=writable)
 
 
-class LpmTrie(_Kept):
+class LpmTrie(_Regions):
     """The longest prefix that matches: keys are a u32 of bits, and the bytes of the prefix."""
 
     def __init__(self, spec: MapSpec, memory: AddressSpace) -> None:
@@ -92,7 +87,7 @@ class LpmTrie(_Kept):
             yield key, (bytes(region.data),)
 
 
-class Queue(_Kept):
+class Queue(Kept):
     """A queue or a stack of values."""
 
     def __init__(self, spec: MapSpec, memory: AddressSpace) -> None:
@@ -128,7 +123,7 @@ class Queue(_Kept):
         return tuple(self._values)
 
 
-class Bloom(_Kept):
+class Bloom(Kept):
     """A Bloom filter without its errors: a value is in it only if it was put in.
 
     The kernel's hash is seeded at random, so nobody can rely on which values it takes for others.
@@ -152,7 +147,7 @@ class Bloom(_Kept):
         return value in self._values
 
 
-class Storage(_Kept):
+class Storage(_Regions):
     """Storage that belongs to tasks, sockets, inodes or cgroups, known by their addresses."""
 
     def __init__(self, spec: MapSpec, memory: AddressSpace) -> None:
@@ -181,7 +176,7 @@ class Storage(_Kept):
         return {owner: bytes(region.data) for owner, region in self._owned.items()}
 
 
-class Targets(_Kept):
+class Targets(_Regions):
     """What packets are redirected to, or tasks compared with: only user space puts it in.
 
     Keys are as the map's; values are what user space wrote: a device, a CPU's queue, a socket.
@@ -222,7 +217,7 @@ class Targets(_Kept):
             yield key, (bytes(region.data),)
 
 
-class UserRing(_Kept):
+class UserRing(Kept):
     """A ring buffer that user space fills and programs drain."""
 
     def __init__(self, spec: MapSpec, memory: AddressSpace) -> None:

@@ -34,13 +34,20 @@ class Map(Protocol):
         """A region without bytes; a program's map pointer is its address."""
 
 
-class _Values:
-    """The memory of a map's values: ``copies`` for every element, one unless it is per-CPU."""
+class Kept:
+    """What maps have in common: a spec, a handle, and the memory where values are."""
 
-    def __init__(self, spec: MapSpec, memory: AddressSpace, copies: int) -> None:
+    def __init__(self, spec: MapSpec, memory: AddressSpace) -> None:
         self.spec = spec
         self.handle = memory.add(bytearray(), f"map {spec.name}", writable=False)
         self._memory = memory
+
+
+class _Values(Kept):
+    """The memory of a map's values: ``copies`` for every element, one unless it is per-CPU."""
+
+    def __init__(self, spec: MapSpec, memory: AddressSpace, copies: int) -> None:
+        super().__init__(spec, memory)
         self._copies = copies
         self._writable = not spec.flags & _F_RDONLY_PROG
 
@@ -189,12 +196,11 @@ class ArrayMap(_Values):
                 region.data[:] = bytes(region.size)
 
 
-class MapOfMaps:
+class MapOfMaps(Kept):
     """Array or hash of maps: programs look inner maps up, only user space puts them in."""
 
     def __init__(self, spec: MapSpec, memory: AddressSpace) -> None:
-        self.spec = spec
-        self.handle = memory.add(bytearray(), f"map {spec.name}", writable=False)
+        super().__init__(spec, memory)
         self._inner: dict[bytes, Map] = {}
 
     def put(self, key: bytes, inner: Map) -> None:
@@ -207,12 +213,11 @@ class MapOfMaps:
         return 0 if inner is None else inner.handle.address
 
 
-class ProgArray:
+class ProgArray(Kept):
     """Programs to tail-call, by index; only user space puts them in."""
 
     def __init__(self, spec: MapSpec, memory: AddressSpace) -> None:
-        self.spec = spec
-        self.handle = memory.add(bytearray(), f"map {spec.name}", writable=False)
+        super().__init__(spec, memory)
         self._programs: dict[int, Program] = {}
 
     def put(self, index: int, program: Program) -> None:
