@@ -15,6 +15,7 @@ from pybpf.compiler.pipeline import Options, compile_script, deep_recursion
 from pybpf.compiler.printer import dump_ast, dump_tokens
 from pybpf.compiler.providers import row_of
 from pybpf.compiler.tastdump import dump_types
+from pybpf.script import CompiledScript
 from pybpf.source import Source
 from pybpf.target.target import Target
 
@@ -24,6 +25,8 @@ STAGES = ("types", "ir", "asm")
 
 def dump(source: Source, target: Target, stage: str, options: Options | None = None) -> str:
     """Return the dump of ``tokens``, ``ast``, ``types``, ``ir``, ``alloc`` or ``asm``."""
+    if stage == "asm":
+        return programs(compile_script(source, target, options or Options()))
     with deep_recursion(source):
         if stage == "tokens":
             return dump_tokens(lex(source))
@@ -33,8 +36,6 @@ def dump(source: Source, target: Target, stage: str, options: Options | None = N
         typed = infer(script, target)
         if stage == "types":
             return dump_types(typed)
-        if stage == "asm":
-            return _programs(source, target, options or Options())
         parts = []
         for index, probe in enumerate(typed.probes):
             narrow = options is not None and options.cgroup is not None
@@ -53,10 +54,10 @@ def dump(source: Source, target: Target, stage: str, options: Options | None = N
         return "\n".join(parts)
 
 
-def _programs(source: Source, target: Target, options: Options) -> str:
+def programs(script: CompiledScript) -> str:
+    """Return the instructions of a script's programs, which is the dump of ``asm``."""
     from pybpf.isa.disassembler import disassemble
 
-    script = compile_script(source, target, options)
     shown: list[int] = []
     parts = []
     for probe in script.probes:

@@ -26,14 +26,18 @@ def main(options: argparse.Namespace) -> int:
 
     In this order, since it takes as long to load the verifier's model as to compile.
     """
-    from pybpf.compiler.dump import dump
+    from pybpf.compiler.dump import dump, programs
+    from pybpf.compiler.pipeline import compile_script
 
     source = inputs.script(options.script)
     target = inputs.target(options.target, inputs.environment(options.arguments))
-    print(dump(source, target, options.dump), end="")
-    if options.no_verify or options.dump != _STAGES[-1]:
+    if options.dump != _STAGES[-1]:
+        print(dump(source, target, options.dump), end="")
+        return 0
+    script = compile_script(source, target)
+    print(programs(script), end="")
+    if options.no_verify:
         return 0
     from pybpf.cli.checked import check
-    from pybpf.compiler.pipeline import compile_script
 
-    return check(compile_script(source, target), target, verbose=options.verbose)
+    return check(script, target, verbose=options.verbose)

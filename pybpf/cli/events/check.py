@@ -94,7 +94,8 @@ def _world(options: argparse.Namespace, texts: list[str], stack: ExitStack) -> t
         from pybpf.kernel.tracefs import open_tracefs
 
         tree = stack.enter_context(open_tracefs())
-        return replace(live_world(tree, texts), lacking=lacking(tree)), os.uname().release
+        world = live_world(tree, texts)
+        return replace(world, lacking=lacking(tree, world)), os.uname().release
     if options.target is None:
         from pybpf.tracefs.dynevents.profiles import profile
 

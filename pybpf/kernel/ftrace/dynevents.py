@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from pybpf.dataclass import dataclass, replace
 from pybpf.errors import Diagnostic, DynEventError, KernelError, TargetError
 from pybpf.kernel.ftrace.instance import Instance, enabled_in, shown_instance, triggers_in
-from pybpf.kernel.ftrace.world import LiveSymbols, is_known, listed, live_world
+from pybpf.kernel.ftrace.world import is_known, listed, live_world
 from pybpf.kernel.tracefs import Tree, open_tracefs
 from pybpf.source import Source, Span
 from pybpf.tracefs.dynevent import DynEvent
@@ -153,13 +153,16 @@ def _has(tree: Tree, readme: str, kind: Kind) -> bool:
     return sign in readme or tree.exists(sign)
 
 
-def lacking(tree: Tree) -> dict[Kind, str]:
-    """Return the kinds of events that the kernel was built without: what they are, the option."""
+def lacking(tree: Tree, world: World) -> dict[Kind, str]:
+    """Return the kinds of events that the kernel was built without: what they are, the option.
+
+    ``world`` is the running kernel, whose symbols it has read.
+    """
+    symbols = () if world.symbols is None else world.symbols
     readme = tree.read("README")
     found = {kind for kind in _KINDS if not _has(tree, readme, kind)}
     # README names event probes also where there are none.
-    code = LiveSymbols()
-    if "traceprobe_parse_probe_arg" in code and "eprobe_dyn_event_create" not in code:
+    if "traceprobe_parse_probe_arg" in symbols and "eprobe_dyn_event_create" not in symbols:
         found.add("eprobe")
     return {
         kind: f"{what} ({option})" for kind, (what, option, _) in _KINDS.items() if kind in found

@@ -7,6 +7,7 @@ import pytest
 from pybpf.errors import DynEventError, KernelError, TargetError
 from pybpf.kernel.ftrace.dynevents import add, dynamic_events, lacking, remove, users
 from pybpf.kernel.ftrace.owner import new_owner
+from pybpf.kernel.ftrace.world import live_world
 
 
 def enter(context):
@@ -112,7 +113,7 @@ def test_adding_leaves_events(tree, group, place):
 
 
 def test_what_the_kernel_was_built_without(tree, group):
-    without = lacking(tree)
+    without = lacking(tree, live_world(tree))
     assert "uprobe" not in without
     if "eprobe" in without:
         assert without["eprobe"] == "event probes (CONFIG_EPROBE_EVENTS)"
