@@ -32,23 +32,25 @@ def main(options: argparse.Namespace) -> int:
     """Print events in the order they were made, then the instances of tracers."""
     from pybpf.cli import printable
     from pybpf.kernel.ftrace.cleanup import found
+    from pybpf.kernel.ftrace.world import listed
     from pybpf.kernel.tracefs import open_tracefs
 
     show = _json if options.json else _line
     with open_tracefs() as tree:
+        lines = listed(tree)
         for one in found(tree):
-            print(printable(show(one, _uses(tree, one))))
+            print(printable(show(one, _uses(tree, lines, one))))
     return 0
 
 
-def _uses(tree: Tree, one: Found) -> _Uses:
+def _uses(tree: Tree, lines: list[str], one: Found) -> _Uses:
     from pybpf.kernel.ftrace.dynevents import attached
     from pybpf.kernel.ftrace.instance import filters_in, triggers_in
 
     if not one.line:
         return _Uses({}, {}, ())
     return _Uses(
-        filters_in(tree, one.name), triggers_in(tree, one.name), tuple(attached(tree, one.name))
+        filters_in(tree, one.name), triggers_in(tree, one.name), tuple(attached(lines, one.name))
     )
 
 

@@ -226,7 +226,7 @@ def users(tree: Tree, name: str, *, but: Container[str] = ()) -> Iterator[str]:
     """
     for where in enabled_in(tree, name):
         yield f"it is enabled in {shown_instance(where)}"
-    for other in attached(tree, name):
+    for other in attached(listed(tree), name):
         if other not in but:
             yield f"{other} is attached to it"
     for where in triggers_in(tree, name):
@@ -234,10 +234,10 @@ def users(tree: Tree, name: str, *, but: Container[str] = ()) -> Iterator[str]:
         yield f"it has triggers: {tree.where}/{folder}events/{name}/trigger"
 
 
-def attached(tree: Tree, name: str) -> Iterator[str]:
-    """Yield the event probes that are on the event ``group/event``."""
+def attached(lines: Iterable[str], name: str) -> Iterator[str]:
+    """Yield the event probes, of lines of ``dynamic_events``, that are on ``group/event``."""
     dotted = name.replace("/", ".", 1)
-    for line in listed(tree):
+    for line in lines:
         words = line.split()
         if words[0].startswith("e") and words[1:2] == [dotted]:
             yield words[0].partition(":")[2]
