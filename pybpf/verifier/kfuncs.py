@@ -51,7 +51,7 @@ def _rows() -> dict[str, Row]:
 
 def mark_kfuncs(program: Checked) -> None:
     """Note where iterators are advanced: states are kept and compared there."""
-    for at, name in program.subject.kfuncs:
+    for at, name in program.kfuncs.items():
         match = ITERATOR.fullmatch(name)
         if match and match[2] == "next":
             program.iter_next.add(at)
@@ -64,7 +64,7 @@ def mark_kfuncs(program: Checked) -> None:
 
 def kfunc_call(env: Env, state: State, btf_id: int, module: int) -> int:
     """Do what a call of the kfunc with that type id (of that BTF object) does."""
-    name = dict(env.program.subject.kfuncs).get(state.at)
+    name = env.program.kfuncs.get(state.at)
     if name is None:
         raise Unmodelled(f"kfunc {btf_id} of BTF object {module}, whose name is not known")
     row = _rows().get(name)

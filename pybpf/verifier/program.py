@@ -118,12 +118,13 @@ class Checked:
     values may still be read; ``dead``: the other registers. ``order``: slots, last reached first.
     ``functions``: by subprogram, what the program's types say. ``changes_packet``: subprograms
     that call helpers which move packets. ``iter_next``: slots of calls that advance an iterator.
+    ``kfuncs``: the names of the kernel functions that are called, by slot.
     """
 
     __slots__ = (
-        "changes_packet", "dead", "forced", "functions", "iter_next", "joins", "live", "map_at",
-        "maps_used", "order", "pruning", "slots", "subject", "subprogram_at", "subprogram_of",
-        "subprograms", "successors",
+        "changes_packet", "dead", "forced", "functions", "iter_next", "joins", "kfuncs", "live",
+        "map_at", "maps_used", "order", "pruning", "slots", "subject", "subprogram_at",
+        "subprogram_of", "subprograms", "successors",
     )  # fmt: skip
 
     def __init__(self, subject: CorpusProgram, slots: Sequence[Raw]) -> None:
@@ -140,6 +141,7 @@ class Checked:
         self.live: list[int] = []
         self.dead: list[tuple[int, ...]] = []
         self.maps_used: list[MapInfo] = []
+        self.kfuncs = dict(subject.kfuncs)
         self.changes_packet: set[int] = set()
         self.functions: dict[int, Function] = {}
         self.iter_next: set[int] = set()
