@@ -1,11 +1,11 @@
-"""Numbers of the kernel's bpf(2) interface: program, map and attach types.
+"""Numbers of the kernel's bpf(2) interface: types of programs, maps and attachments, and flags.
 
 Source: include/uapi/linux/bpf.h. Names are the kernel's without their prefix.
 """
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, IntFlag
 
 
 class ProgType(IntEnum):
@@ -146,3 +146,53 @@ class AttachType(IntEnum):
     NETKIT_PEER = 55
     TRACE_KPROBE_SESSION = 56
     TRACE_UPROBE_SESSION = 57
+
+
+class MapFlag(IntFlag):
+    """``BPF_F_*`` of BPF_MAP_CREATE."""
+
+    NO_PREALLOC = 1 << 0
+    NO_COMMON_LRU = 1 << 1
+    NUMA_NODE = 1 << 2
+    RDONLY = 1 << 3
+    WRONLY = 1 << 4
+    STACK_BUILD_ID = 1 << 5
+    ZERO_SEED = 1 << 6
+    RDONLY_PROG = 1 << 7
+    WRONLY_PROG = 1 << 8
+    CLONE = 1 << 9
+    MMAPABLE = 1 << 10
+    PRESERVE_ELEMS = 1 << 11
+    INNER_MAP = 1 << 12
+    LINK = 1 << 13
+    PATH_FD = 1 << 14
+    VTYPE_BTF_OBJ_FD = 1 << 15
+    TOKEN_FD = 1 << 16
+    SEGV_ON_FAULT = 1 << 17
+    NO_USER_CONV = 1 << 18
+
+
+class ProgFlag(IntFlag):
+    """``BPF_F_*`` of BPF_PROG_LOAD."""
+
+    STRICT_ALIGNMENT = 1 << 0
+    ANY_ALIGNMENT = 1 << 1
+    TEST_RND_HI32 = 1 << 2
+    TEST_STATE_FREQ = 1 << 3
+    SLEEPABLE = 1 << 4
+    XDP_HAS_FRAGS = 1 << 5
+    XDP_DEV_BOUND_ONLY = 1 << 6
+    TEST_REG_INVARIANTS = 1 << 7
+
+
+class Pseudo(IntEnum):
+    """``BPF_PSEUDO_*``: what the source register of a ``lddw`` or a call says ``imm`` is."""
+
+    MAP_FD = 1
+    MAP_VALUE = 2
+    BTF_ID = 3
+    FUNC = 4
+    MAP_IDX = 5
+    MAP_IDX_VALUE = 6
+    CALL = 1
+    KFUNC_CALL = 2

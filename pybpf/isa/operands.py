@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from types import MappingProxyType
 from typing import NamedTuple
 
-from pybpf.errors import AssemblyError, Diagnostic
-from pybpf.isa.lexer import Statement, Token
+from pybpf.dataclass import dataclass
+from pybpf.isa.expressions import REGISTER, Number, Tokens
+from pybpf.isa.lexer import Statement
 from pybpf.source import Span
 from pybpf.suggest import did_you_mean
 
-REGISTER = re.compile(r"([rw])([0-9]+)")
 _TYPE = re.compile(r"([us])(8|16|32|64)")
-_NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|0|[1-9][0-9]*")
+_NUMBERED = re.compile(r"([0-9]{1,9})([fb])")
 
 
 class Register(NamedTuple):
@@ -27,14 +30,6 @@ class Register(NamedTuple):
     def width(self) -> int:
         """How many bits of it are meant."""
         return 32 if self.letter == "w" else 64
-
-
-class Number(NamedTuple):
-    """A number of at most 64 bits and how it was written."""
-
-    value: int
-    hexadecimal: bool
-    span: Span
 
 
 class MemoryType(NamedTuple):
@@ -57,56 +52,56 @@ class Place(NamedTuple):
     symbol: str | None
 
 
-class Cursor:
-    """A place in the tokens of a statement, which every method moves behind what it returns.
+class Outside(Enum):
+    """What a name outside of a program can stand for: how it is loaded, or called."""
 
-    Every method raises AssemblyError where the tokens are something else. ``place`` is the span to
-    blame if the instruction turns out to go nowhere: its target once that was read.
+    MAP = "lddw_map_fd"
+    DATA = "lddw_map_value"
+    FUNCTION = "lddw_func"
+    KSYM = "lddw"
+    TYPED_KSYM = "lddw_btf_id"
+    KFUNC = "call_kfunc"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The names that the instructions of a program may use.
+
+    ``labels`` and ``numbered`` (labels such as ``1:``, of which there may be many) are places in
+    the program, counted in instructions; ``constants`` are numbers; ``outside`` is what a linker
+    or loader puts in.
     """
 
-    def __init__(self, statement: Statement, labels: Mapping[str, int]) -> None:
+    labels: Mapping[str, int]
+    numbered: Mapping[str, Sequence[int]] = MappingProxyType({})
+    constants: Mapping[str, int] = MappingProxyType({})
+    outside: Mapping[str, Outside] = MappingProxyType({})
+
+    def numbered_label(self, number: str, direction: str, index: int) -> tuple[str, int] | None:
+        """Return name and place of the next label (``f``) or the last (``b``) of a number."""
+        places = self.numbered.get(number, ())
+        which = bisect_right(places, index) - (direction == "b")
+        if not 0 <= which < len(places):
+            return None
+        return f".L{number}.{which}", places[which]
+
+
+class Cursor(Tokens):
+    """A place in the tokens of an instruction; ``index`` is which one of its program it is.
+
+    ``place`` is the span to blame if the instruction turns out to go nowhere: its target once that
+    was read. ``used`` collects the numbered labels that it refers to.
+    """
+
+    def __init__(self, statement: Statement, scope: Scope, index: int) -> None:
+        super().__init__(statement, scope.constants)
         self.place = statement.span
         self.opcode = statement.opcode
-        self.labels = labels
-        self._source = statement.span.source
-        self._tokens = statement.tokens
-        self._position = 0
-
-    def peek(self, ahead: int = 0) -> Token:
-        """Return a token to come without moving."""
-        return self._tokens[min(self._position + ahead, len(self._tokens) - 1)]
-
-    def next(self) -> Token:
-        """Return the token at the cursor."""
-        token = self.peek()
-        self._position += 1
-        return token
-
-    def accept(self, text: str) -> bool:
-        """Move over a token if it is next; return whether it was."""
-        if self.peek().text == text:
-            self._position += 1
-            return True
-        return False
-
-    def expect(self, text: str) -> None:
-        """Move over a token that must be next."""
-        if not self.accept(text):
-            raise self.expected(f"'{text}'", self.peek())
-
-    def span(self, token: Token) -> Span:
-        """Return where a token stands."""
-        return Span(self._source, token.start, token.end)
-
-    def error(self, at: Token | Span, message: str, hint: str | None = None) -> AssemblyError:
-        """Return the error about a token or a span."""
-        span = self.span(at) if isinstance(at, Token) else at
-        return AssemblyError(Diagnostic(message, span, (hint,) if hint else ()))
-
-    def expected(self, what: str, token: Token) -> AssemblyError:
-        """Return the error about a token that is not what belongs there."""
-        found = "the end of the line" if token.kind == "end" else f"'{token.text}'"
-        return self.error(token, f"expected {what}, found {found}")
+        self.labels = scope.labels
+        self.outside = scope.outside
+        self.used: dict[str, int] = {}
+        self._scope = scope
+        self._index = index
 
     # register = ("r" | "w") 0…10
     def register(self, letters: str) -> Register:
@@ -139,24 +134,9 @@ class Cursor:
                 other.span, f"the operand and the result must both be {register.span.text}"
             )
 
-    # number = ["+" | "-"] (decimal | hexadecimal)
-    def number(self) -> Number:
-        """Return a number from -2**63 to 2**64 - 1."""
-        sign = self.next() if self.peek().text in {"+", "-"} else None
-        token = self.next()
-        if token.kind != "number":
-            raise self.expected("a number", token)
-        span = Span(self._source, (sign or token).start, token.end)
-        if not _NUMBER.fullmatch(token.text):
-            raise self.error(token, f"{token.text!r} is no number", "write it as 42 or 0x2a")
-        hexadecimal = token.text[:2] in {"0x", "0X"}
-        # More digits than 64 bits have would be slow to convert, and are refused anyway.
-        value = int(token.text, 0) if len(token.text) <= 20 else 1 << 64
-        if sign is not None and sign.text == "-":
-            value = -value
-        if not -(1 << 63) <= value < 1 << 64:
-            raise self.error(span, f"{span.text} does not fit 64 bits")
-        return Number(value, hexadecimal, span)
+    def at_register(self) -> bool:
+        """Whether a register comes next."""
+        return REGISTER.fullmatch(self.peek().text) is not None
 
     def imm(self, number: Number, *, patterns: bool = False, hint: str | None = None) -> int:
         """Return a number as a signed ``imm``; ``patterns`` lets 0xffffffff stand for -1."""
@@ -165,15 +145,8 @@ class Cursor:
         if patterns and 0 < number.value <= 0xFFFFFFFF:
             return number.value - (1 << 32)
         raise self.error(
-            number.span, f"{number.span.text} does not fit the 32 signed bits of imm", hint
+            number.span, f"{number.shown} does not fit the 32 signed bits of imm", hint
         )
-
-    def unsigned(self, bits: int) -> int:
-        """Return a number that is not negative and fits ``bits``."""
-        number = self.number()
-        if not 0 <= number.value < 1 << bits:
-            raise self.error(number.span, f"{number.span.text} is not from 0 to {(1 << bits) - 1}")
-        return number.value
 
     # type = ("u" | "s") ("8" | "16" | "32" | "64")
     def type_name(self) -> MemoryType:
@@ -223,7 +196,7 @@ class Cursor:
         self.expect(")")
         return found
 
-    # target = (["pc"] ("+" | "-") number | label) ["<" … ">"]
+    # target = (["pc"] ("+" | "-") number | label | number ("f" | "b")) ["<" … ">"]
     def target(self, bits: int) -> Place:
         """Return where a jump goes whose distance has so many bits."""
         token = self.next() if self.peek().text == "pc" else self.peek()
@@ -234,6 +207,8 @@ class Cursor:
             place = Place(self._fitting(number, bits, "a distance"), None)
         elif token.kind == "word" and token.text != "pc":
             place = Place(0, self.label())
+        elif numbered := _NUMBERED.fullmatch(token.text):
+            place = Place(0, self._numbered(numbered[1], numbered[2]))
         elif token.kind == "number":
             hint = f"a distance has a sign: +{token.text}"
             raise self.error(token, f"{token.text} is no target of a jump", hint)
@@ -254,6 +229,17 @@ class Cursor:
             near = did_you_mean(token.text, self.labels)
             raise self.error(token, f"there is no label '{token.text}'{near}")
         return token.text
+
+    def _numbered(self, number: str, direction: str) -> str:
+        """Return the name of a label such as ``1:``, the next or the last one."""
+        token = self.next()
+        found = self._scope.numbered_label(number, direction, self._index)
+        if found is None:
+            where = "behind" if direction == "f" else "before"
+            raise self.error(token, f"there is no label '{number}' {where} this instruction")
+        name, place = found
+        self.used[name] = place
+        return name
 
     def name(self) -> str:
         """Return the name of something that is no part of the text, such as a map."""

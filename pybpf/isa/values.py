@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
+from pybpf.isa.expressions import Number
 from pybpf.isa.insn import Insn, insn
 from pybpf.isa.lexer import Token
-from pybpf.isa.operands import Cursor, MemoryType, Number, Register
+from pybpf.isa.operands import Cursor, MemoryType, Outside, Register
 from pybpf.isa.table import OPS, ROWS, Effect, Form, OpSpec
 from pybpf.suggest import did_you_mean
 
@@ -36,7 +37,7 @@ _VALUES = (
 
 
 # value = "-" register | "(" type ")" register | "*" load | swap register
-#       | "load_acquire" "(" pointer access ")" | cast | fetch | exchange | reference
+#       | "load_acquire" "(" pointer access ")" | cast | fetch | exchange | reference | outside
 def parse_value(at: Cursor, dst: Register) -> Insn:
     """Return the instruction that puts the value at the cursor into ``dst``."""
     token = at.next()
@@ -61,8 +62,11 @@ def parse_value(at: Cursor, dst: Register) -> Insn:
         return _exchange(at, dst, exchange)
     if token.text in _KINDS:
         return _reference(at, dst, token)
+    if token.text in at.outside:
+        return _outside(at, dst, token)
     if token.kind == "word":
-        raise at.error(token, f"'{token.text}' is no value{did_you_mean(token.text, _VALUES)}")
+        near = did_you_mean(token.text, [*_VALUES, *at.outside, *at.constants])
+        raise at.error(token, f"'{token.text}' is no value{near}")
     raise at.expected("a value", token)
 
 
@@ -102,7 +106,7 @@ def _load(at: Cursor, dst: Register) -> Insn:
 def _packet_load(at: Cursor, dst: Register, kind: MemoryType) -> Insn:
     at.expect("[")
     src, imm, form = 0, 0, Form.PACKET_ABS
-    if at.peek().kind == "word":
+    if at.at_register():
         src, form = at.register("r").number, Form.PACKET_IND
     if form is Form.PACKET_ABS or at.peek().text in {"+", "-"}:
         imm = at.imm(at.number())
@@ -202,9 +206,26 @@ def _reference(at: Cursor, dst: Register, kind: Token) -> Insn:
     return found
 
 
+# outside = name [("+" | "-") number] "ll"
+def _outside(at: Cursor, dst: Register, name: Token) -> Insn:
+    at.want_letter(dst, "r")
+    kind = at.outside[name.text]
+    if kind is Outside.KFUNC:
+        raise at.error(name, f"{name.text} is a kfunc, which can only be called")
+    offset = 0
+    if kind is Outside.DATA and at.peek().text in {"+", "-"}:
+        number = at.number()
+        offset = at.imm(number) << 32
+    if not at.accept("ll"):
+        raise at.error(name, f"the address of {name.text} has 64 bits", f"write {name.text} ll")
+    return insn(kind.value, dst.number, imm=offset, symbol=name.text)
+
+
 # function = ":" label | "[" number "]"
 def _function(at: Cursor, dst: Register) -> Insn:
     if at.accept(":"):
+        if at.outside.get(at.peek().text) is Outside.FUNCTION:
+            return insn("lddw_func", dst.number, symbol=at.next().text)
         return insn("lddw_func", dst.number, symbol=at.label())
     at.expect("[")
     number = at.number()

@@ -65,6 +65,18 @@ from pybpf.isa.insn import insn
         # calls
         ("call bpf_map_lookup_elem#1", "call bpf_map_lookup_elem"),
         ("call 1", "call bpf_map_lookup_elem"),
+        ("call map_lookup_elem", "call bpf_map_lookup_elem"),
+        # names and expressions
+        ("r0 = XDP_DROP", "r0 = 1"),
+        ("w3 = BPF_F_CURRENT_CPU", "w3 = -1"),
+        ("r3 = BPF_F_CURRENT_CPU ll", "r3 = 0xffffffff ll"),
+        ("r1 = -AF_INET6", "r1 = -10"),
+        ("r1 = (AF_INET)", "r1 = 2"),
+        ("r1 = ~(1 << 4)", "r1 = -17"),
+        ("r1 /= 2 + 2", "r1 /= 4"),
+        ("*(u8 *)(r10 - 8 * 2 + 1) = 'a'", "*(u8 *)(r10 - 15) = 97"),
+        ("if w1 != ETH_P_IP goto +1", "if w1 != 2048 goto +1"),
+        ("r0 = /* two */ 2 // and on", "r0 = 2"),
         ("call 0x1", "call bpf_map_lookup_elem"),
         ("call unknown#500", "call 500"),
         ("call bpf_trace_printk#-61856", "call -61856"),
@@ -323,9 +335,25 @@ x.s:1:7: error: expected a comparison such as '==' or 's>', found '='
     if r1 = 0 goto +1
           ^
 
-x.s:1:12: error: expected 'goto', found '+'
+x.s:1:14: error: expected 'goto', found the end of the line
     if r1 == 0 +1
+                 ^
+
+x.s:1:12: error: expected 'goto', found '1'
+    if r1 == 0 1
                ^
+
+x.s:1:6: error: there is no label '1' behind this instruction
+    goto 1f
+         ^^
+
+x.s:1:6: error: there is no helper and no label 'get_stak'; did you mean 'bpf_get_stack'?
+    call get_stak
+         ^^^^^^^^
+
+x.s:1:8: error: this comment has no end
+    exit   /* of it
+           ^^
 
 x.s:1:6: error: 3 is no target of a jump
     goto 3
@@ -482,3 +510,49 @@ def test_instructions_know_where_they_were_written():
     assert [(span.source.name, span.line) for span in program.spans] == [
         ("a.s", 1), ("a.s", 1), ("a.s", 3),
     ]  # fmt: skip
+
+
+def test_numbered_labels():
+    program = assemble(
+        """
+        1:  r0 = 0
+            if r0 == 1 goto 1f
+            goto 1b
+        1:  goto 1b
+            goto 2f
+        2: exit
+        """
+    )
+
+    assert [one.symbol for one in program.insns] == [None, ".L1.1", ".L1.0", ".L1.1", ".L2.0", None]
+    assert dict(program.labels) == {".L1.1": 3, ".L1.0": 0, ".L2.0": 5}
+
+
+def test_a_comment_may_have_several_lines():
+    program = assemble("r0 = 0 /* one\n r0 = 1\n two */ ; r0 = 2\nexit // /* no\n; /* no\nexit")
+
+    assert [one.op.name for one in program.insns] == ["mov64_imm", "exit", "exit"]
+    assert program.spans[1].line == 4
+
+
+def test_a_backslash_continues_a_line():
+    assert assemble("r0 = 1 + \\\n 2\nexit").insns[0].imm == 3
+
+
+def test_every_fault_is_told():
+    with pytest.raises(AssemblyError) as caught:
+        assemble("r0 = 1\nr11 = 2\nr1 = ?\na:\na: exi", "x.s")
+
+    assert [(d.span.line, d.message) for d in caught.value.diagnostics] == [
+        (2, "there is no register r11"),
+        (3, "no instruction has a '?' here"),
+        (5, "two labels are 'a'"),
+        (5, "no instruction begins with 'exi'; did you mean 'exit'?"),
+    ]
+
+
+def test_not_all_of_a_thousand_faults_are_told():
+    with pytest.raises(AssemblyError) as caught:
+        assemble("nothing\n" * 1000)
+
+    assert len(caught.value.diagnostics) == 20

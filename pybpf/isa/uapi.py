@@ -1,0 +1,79 @@
+"""Names of the kernel's interface in; the numbers that they stand for, as programs use them, out.
+
+The numbers of abi.py with the kernel's prefixes (``BPF_MAP_TYPE_HASH``, ``BPF_F_MMAPABLE``), and
+those that only programs know: what they return, flags of helpers, protocols.
+
+Sources: include/uapi/linux/bpf.h, pkt_cls.h, if_ether.h, in.h, if_packet.h, netfilter.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from pybpf.isa.abi import AttachType, MapFlag, MapType, ProgFlag, ProgType
+
+# A row: a prefix, then names without it. Numbers count up from 0, or from what ``=`` says.
+_TABLE = """
+XDP_ ABORTED DROP PASS TX REDIRECT
+TC_ACT_ UNSPEC=-1 OK RECLASSIFY SHOT PIPE STOLEN QUEUED REPEAT REDIRECT TRAP
+TCX_ NEXT=-1 PASS DROP=2 REDIRECT=7
+SK_ DROP PASS
+NF_ DROP ACCEPT
+BPF_ OK DROP=2 REDIRECT=7 LWT_REROUTE=128 FLOW_DISSECTOR_CONTINUE
+BPF_ ANY NOEXIST EXIST F_LOCK=4
+BPF_F_ CURRENT_CPU=0xffffffff INDEX_MASK=0xffffffff CURRENT_NETNS=-1 CTXLEN_MASK=0xfffff00000000
+BPF_F_ RECOMPUTE_CSUM=1 INVALIDATE_HASH HDR_FIELD_MASK=15 PSEUDO_HDR MARK_MANGLED_0=32
+BPF_F_ MARK_ENFORCE=64 INGRESS=1 EXCLUDE_INGRESS=16 BROADCAST=8 TUNINFO_IPV6=1
+BPF_F_ ZERO_CSUM_TX=2 DONT_FRAGMENT=4 SEQ_NUMBER=8 SKIP_FIELD_MASK=255 USER_STACK
+BPF_F_ FAST_STACK_CMP=512 REUSE_STACKID=1024 USER_BUILD_ID=2048 SYSCTL_BASE_NAME=1
+BPF_F_ ADJ_ROOM_FIXED_GSO=1 ADJ_ROOM_ENCAP_L3_IPV4 ADJ_ROOM_ENCAP_L3_IPV6=4
+BPF_F_ ADJ_ROOM_ENCAP_L4_GRE=8 ADJ_ROOM_ENCAP_L4_UDP=16 ADJ_ROOM_NO_CSUM_RESET=32
+BPF_F_ ADJ_ROOM_ENCAP_L2_ETH=64 BPRM_SECUREEXEC=1 TIMER_ABS=1 TIMER_CPU_PIN
+BPF_ADJ_ROOM_ NET MAC
+BPF_CSUM_LEVEL_ QUERY INC DEC RESET
+BPF_HDR_START_ MAC NET
+BPF_ LOCAL_STORAGE_GET_F_CREATE=1 SK_STORAGE_GET_F_CREATE=1 LOAD_HDR_OPT_TCP_SYN=1
+BPF_RB_ NO_WAKEUP=1 FORCE_WAKEUP
+BPF_RB_ AVAIL_DATA RING_SIZE CONS_POS PROD_POS
+BPF_RINGBUF_ BUSY_BIT=0x80000000 DISCARD_BIT=0x40000000 HDR_SZ=8
+BPF_SK_LOOKUP_F_ REPLACE=1 NO_REUSEPORT
+BPF_SOCK_OPS_ VOID TIMEOUT_INIT RWND_INIT TCP_CONNECT_CB ACTIVE_ESTABLISHED_CB
+BPF_SOCK_OPS_ PASSIVE_ESTABLISHED_CB=5 NEEDS_ECN BASE_RTT RTO_CB RETRANS_CB STATE_CB TCP_LISTEN_CB
+BPF_SOCK_OPS_ RTT_CB=12 PARSE_HDR_OPT_CB HDR_OPT_LEN_CB WRITE_HDR_OPT_CB
+BPF_SOCK_OPS_ RTO_CB_FLAG=1 RETRANS_CB_FLAG STATE_CB_FLAG=4 RTT_CB_FLAG=8
+BPF_SOCK_OPS_ PARSE_ALL_HDR_OPT_CB_FLAG=16 PARSE_UNKNOWN_HDR_OPT_CB_FLAG=32
+BPF_SOCK_OPS_ WRITE_HDR_OPT_CB_FLAG=64 ALL_CB_FLAGS=127
+BPF_TCP_ ESTABLISHED=1 SYN_SENT SYN_RECV FIN_WAIT1 FIN_WAIT2 TIME_WAIT CLOSE CLOSE_WAIT LAST_ACK
+BPF_TCP_ LISTEN=10 CLOSING NEW_SYN_RECV
+BPF_FIB_LOOKUP_ DIRECT=1 OUTPUT SKIP_NEIGH=4 TBID=8 SRC=16
+BPF_FIB_LKUP_RET_ SUCCESS BLACKHOLE UNREACHABLE PROHIBIT NOT_FWDED FWD_DISABLED UNSUPP_LWT NO_NEIGH
+BPF_FIB_LKUP_RET_ FRAG_NEEDED=8 NO_SRC_ADDR
+BPF_MTU_ CHK_SEGS=1
+BPF_MTU_CHK_RET_ SUCCESS FRAG_NEEDED SEGS_TOOBIG
+BPF_DEVCG_ ACC_MKNOD=1 ACC_READ ACC_WRITE=4 DEV_BLOCK=1 DEV_CHAR
+BPF_LWT_ENCAP_ SEG6 SEG6_INLINE IP
+AF_ UNSPEC UNIX INET INET6=10
+ETH_P_ IP=0x800 ARP=0x806 8021Q=0x8100 IPV6=0x86dd MPLS_UC=0x8847 8021AD=0x88a8 ALL=3
+IPPROTO_ IP ICMP IGMP TCP=6 UDP=17 IPV6=41 GRE=47 ESP=50 AH ICMPV6=58 SCTP=132
+PACKET_ HOST BROADCAST MULTICAST OTHERHOST OUTGOING LOOPBACK
+"""
+
+
+def _constants() -> Iterator[tuple[str, int]]:
+    yield from ((f"BPF_PROG_TYPE_{name}", one) for name, one in ProgType.__members__.items())
+    yield from ((f"BPF_MAP_TYPE_{name}", one) for name, one in MapType.__members__.items())
+    yield from ((f"BPF_{name}", one) for name, one in AttachType.__members__.items())
+    for flags in (MapFlag, ProgFlag):
+        yield from ((f"BPF_F_{name}", one) for name, one in flags.__members__.items())
+    for row in _TABLE.strip().splitlines():
+        prefix, *names = row.split()
+        value = 0
+        for word in names:
+            name, _, number = word.partition("=")
+            value = int(number, 0) if number else value
+            yield prefix + name, value
+            value += 1
+
+
+CONSTANTS: Mapping[str, int] = MappingProxyType({name: int(one) for name, one in _constants()})
