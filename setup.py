@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import sys
 import sysconfig
 
 from setuptools import setup
 
 # One wheel for CPython 3.11 and later; a free-threaded CPython has no stable ABI to build for.
 STABLE_ABI = not sysconfig.get_config_var("Py_GIL_DISABLED")
+# Elsewhere there is no bpf(2): what works offline needs no extension.
+LINUX = sys.platform == "linux"
 
 setup(
     packages=[
@@ -47,6 +50,6 @@ setup(
         "pybpf.target": ["profiles/*.json"],
         "pybpf.tracefs.dynevents": ["data/*.xz"],
     },
-    cffi_modules=["src/ffi_build.py:ffi"],
-    options={"bdist_wheel": {"py_limited_api": "cp311"}} if STABLE_ABI else {},
+    cffi_modules=["src/ffi_build.py:ffi"] if LINUX else None,
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if LINUX and STABLE_ABI else {},
 )
