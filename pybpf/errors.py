@@ -125,6 +125,19 @@ class TargetError(PybpfError):
         super().__init__("\n".join((message, *(f"  hint: {hint}" for hint in hints))))
 
 
+class BtfError(TargetError):
+    """Bytes that are no type information, or types that make no sense.
+
+    ``offset`` is the place in bytes from their beginning, as far as it is known.
+    """
+
+    def __init__(self, reason: str, offset: int | None = None) -> None:
+        self.reason = reason
+        self.offset = offset
+        place = "" if offset is None else f"offset {offset:#x}: "
+        super().__init__(f"no BTF: {place}{reason}")
+
+
 class EventError(PybpfError):
     """Record bytes that do not fit their schema; ``path`` says where."""
 

@@ -1,4 +1,4 @@
-"""The kernel's BTF: the bytes of /sys/kernel/btf/vmlinux in; structures, members, functions out.
+"""BTF: the bytes of a kernel's, a module's or an object's in; structures, members, functions out.
 
 Types go by their numbers, as in the blob; 0 is ``void``. What is not asked for is not decoded: a
 kernel has some 130,000 types, of which a probe needs a handful. Source: Documentation/bpf/btf.rst.
@@ -6,70 +6,36 @@ kernel has some 130,000 types, of which a probe needs a handful. Source: Documen
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator, Mapping
-from enum import IntEnum
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
+from pybpf.btf.abi import (
+    COUNT_MASK,
+    FLAG_SHIFT,
+    HEAD,
+    KIND_MASK,
+    KIND_SHIFT,
+    KINDS,
+    MODIFIERS,
+    Kind,
+    Linkage,
+)
+from pybpf.btf.blob import Blob, parse
+from pybpf.btf.index import Index
+from pybpf.btf.types import BtfType, enumerators, references, unpack
 from pybpf.dataclass import dataclass
-from pybpf.errors import TargetError
+from pybpf.errors import BtfError
+from pybpf.isa.insn import ByteOrder
 
+__all__ = ["MODIFIERS", "Btf", "Integer", "Kind", "Linkage", "Member", "Proto", "Variable"]
 
-class Kind(IntEnum):
-    """What a type is."""
-
-    VOID = 0
-    INT = 1
-    PTR = 2
-    ARRAY = 3
-    STRUCT = 4
-    UNION = 5
-    ENUM = 6
-    FWD = 7
-    TYPEDEF = 8
-    VOLATILE = 9
-    CONST = 10
-    RESTRICT = 11
-    FUNC = 12
-    FUNC_PROTO = 13
-    VAR = 14
-    DATASEC = 15
-    FLOAT = 16
-    DECL_TAG = 17
-    TYPE_TAG = 18
-    ENUM64 = 19
-
-
-class Linkage(IntEnum):
-    """Where a variable or a function is known."""
-
-    STATIC = 0
-    GLOBAL = 1
-    EXTERN = 2
-
-
-MODIFIERS = frozenset({Kind.TYPEDEF, Kind.VOLATILE, Kind.CONST, Kind.RESTRICT, Kind.TYPE_TAG})
-
-# Bytes that follow the 12 of every type: so many for the type, so many for each of its vlen parts.
-_TAILS: Mapping[int, tuple[int, int]] = {
-    Kind.INT: (4, 0),
-    Kind.ARRAY: (12, 0),
-    Kind.STRUCT: (0, 12),
-    Kind.UNION: (0, 12),
-    Kind.ENUM: (0, 8),
-    Kind.FUNC_PROTO: (0, 8),
-    Kind.VAR: (4, 0),
-    Kind.DATASEC: (0, 12),
-    Kind.DECL_TAG: (4, 0),
-    Kind.ENUM64: (0, 12),
-}
-_KINDS = {kind.value: kind for kind in Kind}
+_LONG = frozenset({"long", "long int", "unsigned long", "long unsigned int"})
 _SIZED = frozenset({Kind.INT, Kind.ENUM, Kind.ENUM64, Kind.STRUCT, Kind.UNION, Kind.FLOAT})
+_COMPOSITE = frozenset({Kind.STRUCT, Kind.UNION})
 _LINKAGES = frozenset(Linkage)
 _DEEPEST = 32
 """The most typedefs and qualifiers before a type, as in the kernel."""
 _LONGEST = 4096
-_NAMED = frozenset({Kind.STRUCT, Kind.FUNC, Kind.FWD, Kind.DATASEC})
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,113 +83,155 @@ class Variable:
 
 
 class Btf:
-    """The types of one kernel, or of one object. Raises TargetError for bytes that are no BTF.
+    """The types of one kernel, module or object. Raises BtfError for bytes that are no BTF.
+
+    ``base`` is what a module's go on from: its types are found, too, and have their numbers.
 
     ``complete`` is False for a part of them, where a forward declaration says no more than that
     there is such a structure, and a function that is not there may be in the kernel.
     """
 
-    def __init__(self, data: bytes, *, complete: bool = True) -> None:
-        self._data = data
+    def __init__(self, data: bytes, *, base: Btf | None = None, complete: bool = True) -> None:
+        self.blob: Blob = parse(data, None if base is None else base.blob)
+        self.index: Index = Index(self.blob, None if base is None else base.index)
+        self.base = base
         self.complete = complete
-        self._values: dict[int, int | None] | None = None
+        self._words, self._places = self.blob.words, self.blob.places
+        self._texts = self.blob.texts
+
+    @property
+    def byteorder(self) -> ByteOrder:
+        """The byte order of the machine that the types are of."""
+        return self.blob.byteorder
+
+    @property
+    def first(self) -> int:
+        """The number of the first type that is not the base's; 1 without a base."""
+        return self.blob.first
+
+    def __len__(self) -> int:
+        """Return how many types there are, ``void`` and the base's included."""
+        return len(self._places)
+
+    def type(self, number: int) -> BtfType | None:
+        """Return all that is told of a type; None for ``void``.
+
+        Raises BtfError where it, its name or a type that it refers to is not there, where what is
+        asked for one by one is ``void`` and an empty name.
+        """
+        if not number:
+            return None
+        words = self._record(number)
+        if not words[1]:
+            raise BtfError(f"there is no type {number}: they end at {len(self) - 1}")
         try:
-            self._read_header()
-            self._read_index()
-        except struct.error as error:
-            raise TargetError(f"no BTF: {error}") from None
+            found = unpack(words, self._text)
+        except BtfError as error:
+            raise BtfError(f"type {number}: {error.reason}", self.place(number)) from None
+        if (most := max(references(found), default=0)) >= len(self):
+            reason = f"type {number} refers to type {most}, and they end at {len(self) - 1}"
+            raise BtfError(reason, self.place(number))
+        return found
 
-    def _read_header(self) -> None:
-        magic = self._data[:2]
-        if magic not in {b"\x9f\xeb", b"\xeb\x9f"}:
-            raise TargetError("no BTF: its first two bytes are not 0xeb9f")
-        self._order = "<" if magic == b"\x9f\xeb" else ">"
-        _, _, _, size, type_at, type_size, text_at, text_size = self._unpack("HBBIIIII", 0)
-        self._types = size + type_at
-        self._types_end = self._types + type_size
-        self._texts, self._texts_size = size + text_at, text_size
-        end = self._texts + text_size
-        if max(self._types_end, end) > len(self._data) or self._data[end - 1 : end] != b"\0":
-            raise TargetError("no BTF: it ends before its types or names do")
+    def _text(self, offset: int) -> str:
+        if offset >= len(self._texts):
+            raise BtfError(f"a name is at {offset} of {len(self._texts)} bytes of names")
+        return self.text(offset)
 
-    def _read_index(self) -> None:
-        self._places = [0]
-        self._by_name: dict[tuple[int, int], int] = {}
-        head, place, end = struct.Struct(f"{self._order}III"), self._types, self._types_end
-        while place < end:
-            name, info, _ = head.unpack_from(self._data, place)
-            kind = info >> 24 & 31
-            if kind in _NAMED:
-                self._by_name.setdefault((kind, name), len(self._places))
-            self._places.append(place)
-            fixed, each = _TAILS.get(kind, (0, 0))
-            place += 12 + fixed + each * (info & 0xFFFF)
-        if place != end:
-            raise TargetError("no BTF: its last type is cut off")
+    def types(self) -> Iterator[tuple[int, BtfType]]:
+        """Yield all types of the BTF's own and their numbers; raises as ``type``."""
+        for number in range(self.first, len(self)):
+            if (found := self.type(number)) is not None:
+                yield number, found
 
-    def _unpack(self, layout: str, place: int) -> tuple[int, ...]:
-        return struct.unpack_from(self._order + layout, self._data, place)
+    def numbers(self, *kinds: Kind) -> list[int]:
+        """Return the numbers of all types of some kinds, in their order."""
+        words, wanted = self._words, {kind.value for kind in kinds}
+        return [
+            number
+            for number, at in enumerate(self._places)
+            if words[at + 1] >> KIND_SHIFT & KIND_MASK in wanted
+        ]
+
+    def has_kind(self, kind: Kind) -> bool:
+        """Whether any type is of a kind."""
+        return kind in self._kinds
+
+    @cached_property
+    def _kinds(self) -> frozenset[Kind]:
+        infos = {self._words[at + 1] for at in self._places[1:]}
+        return frozenset(KINDS[info >> KIND_SHIFT & KIND_MASK] for info in infos)
+
+    @cached_property
+    def pointer_size(self) -> int:
+        """The size of a pointer in bytes, which is that of ``long``; 8 where there is none."""
+        for number in self.numbers(Kind.INT):
+            if self.name(number) in _LONG:
+                return self.target(number)
+        return 8
+
+    def _at(self, number: int) -> int:
+        """Return the first word of a type; that of void for a number that is none."""
+        return self._places[number] if 0 < number < len(self._places) else 0
 
     def _head(self, number: int) -> tuple[int, int, int]:
-        """Return the name's place, the info word and the size or type of a type."""
+        """Return the name's offset, the info word and the size or type of a type."""
+        at, words = self._at(number), self._words
+        return words[at], words[at + 1], words[at + 2]
+
+    def _record(self, number: int) -> list[int]:
+        """Return all words of a type."""
         if not 0 < number < len(self._places):
-            return 0, 0, 0
-        name, info, size_or_type = self._unpack("III", self._places[number])
-        return name, info, size_or_type
+            return [0] * HEAD
+        places = self._places
+        end = places[number + 1] if number + 1 < len(places) else len(self._words)
+        return self._words[places[number] : end].tolist()
+
+    def _rest(self, number: int) -> list[int]:
+        """Return the words of a type that follow the first three."""
+        return self._record(number)[HEAD:]
 
     def place(self, number: int) -> int:
-        """Return where in the bytes a type begins, 0 for one that is not there."""
-        return self._places[number] if 0 < number < len(self._places) else 0
+        """Return where in the bytes a type of the BTF's own begins, 0 for another."""
+        if not self.first <= number < len(self._places):
+            return 0
+        return self.blob.offset(self._places[number])
 
     def text(self, offset: int) -> str:
         """Return the string at an offset into the names, empty where there is none.
 
         No more than its first 4,096 bytes: strings may overlap, and so be larger than the file.
         """
-        start = self._texts + offset
-        if not 0 <= offset < self._texts_size:
-            return ""
-        end = self._data.find(b"\0", start, start + _LONGEST)
-        return self._data[start : end if end >= 0 else start + _LONGEST].decode("ascii", "replace")
-
-    def _find(self, kind: Kind, name: str) -> int | None:
-        place = self._text_place(name)
-        return None if place is None else self._by_name.get((kind, place))
-
-    def _text_place(self, name: str) -> int | None:
-        """Return where among the names one is, None where it is not."""
-        if not name:
-            return 0
-        wanted = b"\0" + name.encode("utf-8", "replace") + b"\0"
-        found = self._data.find(wanted, self._texts)
-        return None if found < 0 else found + 1 - self._texts
+        texts = self._texts
+        end = texts.find(b"\0", offset, offset + _LONGEST)
+        return texts[offset : end if end >= 0 else offset + _LONGEST].decode("ascii", "replace")
 
     def kind(self, number: int) -> Kind:
         """Return what a type is."""
-        return _KINDS.get(self._head(number)[1] >> 24 & 31, Kind.VOID)
+        return KINDS[self._words[self._at(number) + 1] >> KIND_SHIFT & KIND_MASK]
 
     def name(self, number: int) -> str:
         """Return a type's name, empty for a type without."""
-        return self.text(self._head(number)[0])
+        return self.text(self._words[self._at(number)])
 
     def struct(self, name: str) -> int | None:
         """Return the structure called ``name``, or None; unions and typedefs do not count.
 
         An empty name finds the first structure that has none, as it does in the kernel.
         """
-        return self._find(Kind.STRUCT, name)
+        return self.index.find(Kind.STRUCT, name)
 
     def declares(self, name: str) -> bool:
         """Say whether a structure is declared, its members not told."""
-        return bool(name) and self._find(Kind.FWD, name) is not None
+        return bool(name) and self.index.find(Kind.FWD, name) is not None
 
     def function_number(self, name: str) -> int | None:
         """Return the number of the function called ``name``, or None."""
-        return self._find(Kind.FUNC, name)
+        return self.index.find(Kind.FUNC, name)
 
     def function(self, name: str) -> Proto | None:
         """Return the type of the function called ``name``, or None."""
-        found = self._find(Kind.FUNC, name) if name else None
+        found = self.index.find(Kind.FUNC, name) if name else None
         return None if found is None else self.prototype(found)
 
     def prototype(self, number: int) -> Proto | None:
@@ -231,9 +239,9 @@ class Btf:
         proto = self._head(number)[2]
         if self.kind(proto) is not Kind.FUNC_PROTO:
             return None
-        _, info, returns = self._head(proto)
-        pairs = [self._unpack("II", at) for at in self._parts(proto, 8, info)]
-        return Proto(returns, tuple((self.text(name), number) for name, number in pairs))
+        rest = self._rest(proto)
+        params = zip(rest[::2], rest[1::2], strict=True)
+        return Proto(self.target(proto), tuple((self.text(name), inner) for name, inner in params))
 
     def skip(self, number: int) -> int:
         """Return the type behind typedefs and qualifiers."""
@@ -251,45 +259,29 @@ class Btf:
         """Return the type of an array's elements, behind typedefs and qualifiers."""
         if self.kind(number) is not Kind.ARRAY:
             return 0
-        return self.skip(self._unpack("I", self._places[number] + 12)[0])
+        return self.skip(self._rest(number)[0])
 
     def integer(self, number: int) -> Integer | None:
         """Return how an integer is stored; None for another type."""
         if self.kind(number) is not Kind.INT:
             return None
-        (word,) = self._unpack("I", self._places[number] + 12)
+        (word,) = self._rest(number)
         return Integer(bool(word >> 24 & 1), word & 0xFF, word >> 16 & 0xFF)
 
     def enumerator(self, name: str) -> int | None:
         """Return the value of a name of an enum; None where there is none, or several differ."""
-        place = self._text_place(name)
-        return None if place is None else self._enumerators().get(place)
-
-    def _enumerators(self) -> dict[int, int | None]:
-        """Return the values of all names of enums, by the places of the names."""
-        if self._values is None:
-            self._values = {}
-            for number in range(1, len(self._places)):
-                for text, value in self._enum(number):
-                    if self._values.setdefault(text, value) != value:
-                        self._values[text] = None
-        return self._values
+        return self.index.value(name)
 
     def _enum(self, number: int) -> Iterator[tuple[int, int]]:
-        _, info, _ = self._head(number)
-        kind, signed = info >> 24 & 31, info >> 31
-        if kind == Kind.ENUM:
-            for place in self._parts(number, 8, info):
-                text, value = self._unpack("Ii" if signed else "II", place)
-                yield text, value
-        elif kind == Kind.ENUM64:
-            for place in self._parts(number, 12, info):
-                text, low, high = self._unpack("IIi" if signed else "III", place)
-                yield text, high << 32 | low
+        kind = self.kind(number)
+        if kind not in {Kind.ENUM, Kind.ENUM64}:
+            return iter(())
+        _, info, _, *rest = self._record(number)
+        return enumerators(kind, rest, signed=bool(info >> FLAG_SHIFT))
 
     def is_aggregate(self, number: int) -> bool:
         """Say whether a type is a structure or a union."""
-        return self.kind(number) in {Kind.STRUCT, Kind.UNION}
+        return self.kind(number) in _COMPOSITE
 
     def member(self, number: int, name: str) -> Member | None:
         """Return the member ``name`` of a structure or union, or of a nameless one within it."""
@@ -326,39 +318,20 @@ class Btf:
     def _members(self, number: int) -> Iterator[tuple[int, int, int, int]]:
         if not self.is_aggregate(number):
             return
-        _, info, _ = self._head(number)
-        for place in self._parts(number, 12, info):
-            text, inner, word = self._unpack("III", place)
-            if info >> 31:
-                yield text, inner, word & 0xFFFFFF, word >> 24
-            else:
-                yield text, inner, word, 0
-
-    def _parts(self, number: int, size: int, info: int) -> range:
-        first = self._places[number] + 12
-        return range(first, first + size * (info & 0xFFFF), size)
-
-    def has_kind(self, kind: Kind) -> bool:
-        """Whether any type is of a kind."""
-        return kind in self._kinds
-
-    @cached_property
-    def _kinds(self) -> frozenset[Kind]:
-        return frozenset(self.kind(number) for number in range(1, len(self._places)))
-
-    def __len__(self) -> int:
-        """Return how many types there are, ``void`` included."""
-        return len(self._places)
+        _, info, _, *rest = self._record(number)
+        bits = 24 if info >> FLAG_SHIFT else 32
+        for text, inner, word in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
+            yield text, inner, word & ((1 << bits) - 1), word >> bits
 
     def target(self, number: int) -> int:
         """Return the type that a pointer, typedef, qualifier, function or variable refers to."""
-        return self._head(number)[2]
+        return self._words[self._at(number) + 2]
 
     def array(self, number: int) -> tuple[int, int] | None:
         """Return the type and the number of an array's elements; None for another type."""
         if self.kind(number) is not Kind.ARRAY:
             return None
-        element, _, count = self._unpack("III", self._places[number] + 12)
+        element, _, count = self._rest(number)
         return element, count
 
     def size(self, number: int) -> int | None:
@@ -369,10 +342,10 @@ class Btf:
             if kind in MODIFIERS:
                 number = self.target(number)
             elif kind is Kind.ARRAY:
-                number, each = self._unpack("I4xI", self._places[number] + 12)
+                number, _, each = self._rest(number)
                 count *= each
             elif kind is Kind.PTR:
-                return count * 8
+                return count * self.pointer_size
             elif kind in _SIZED:
                 return count * self.target(number)
             else:
@@ -385,16 +358,12 @@ class Btf:
 
     def datasec(self, name: str) -> int | None:
         """Return the section of variables called ``name``, or None."""
-        return self._find(Kind.DATASEC, name) if name else None
+        return self.index.find(Kind.DATASEC, name) if name else None
 
     def variables(self, number: int) -> tuple[Variable, ...]:
         """Return what a section of variables holds, functions that are declared there included."""
-        if self.kind(number) is not Kind.DATASEC:
-            return ()
-        _, info, _ = self._head(number)
         found = []
-        for at in self._parts(number, 12, info):
-            inner, offset, size = self._unpack("III", at)
+        for inner, offset, size in self._placed(number):
             linkage = self.linkage(inner)
             if linkage is not None:
                 name, target = self.name(inner), self.target(inner)
@@ -403,19 +372,22 @@ class Btf:
 
     def externs(self, number: int) -> tuple[tuple[int, str], ...]:
         """Return types and names of the variables and functions that a section declares extern."""
+        numbers = [inner for inner, _, _ in self._placed(number)]
+        return tuple((n, self.name(n)) for n in numbers if self.linkage(n) is Linkage.EXTERN)
+
+    def _placed(self, number: int) -> Iterable[tuple[int, int, int]]:
         if self.kind(number) is not Kind.DATASEC:
             return ()
-        parts = self._parts(number, 12, self._head(number)[1])
-        numbers = [self._unpack("I", at)[0] for at in parts]
-        return tuple((n, self.name(n)) for n in numbers if self.linkage(n) is Linkage.EXTERN)
+        rest = self._rest(number)
+        return zip(rest[::3], rest[1::3], rest[2::3], strict=True)
 
     def linkage(self, number: int) -> Linkage | None:
         """Return where a variable or function is known; None for another type."""
         match self.kind(number):
             case Kind.VAR:
-                (value,) = self._unpack("I", self._places[number] + 12)
+                (value,) = self._rest(number)
             case Kind.FUNC:
-                value = self._head(number)[1] & 0xFFFF
+                value = self._head(number)[1] & COUNT_MASK
             case _:
                 return None
         return Linkage(value) if value in _LINKAGES else None

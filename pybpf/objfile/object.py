@@ -15,7 +15,7 @@ from pybpf.btf import ext
 from pybpf.btf.ext import BtfExt, CoreRelocation, SourceLine
 from pybpf.btf.reader import Btf
 from pybpf.dataclass import dataclass, field
-from pybpf.errors import ObjectError, TargetError
+from pybpf.errors import BtfError, ObjectError, TargetError
 from pybpf.isa.abi import ProgType
 from pybpf.isa.insn import ByteOrder, LineInfo, Program
 from pybpf.isa.layout import slot_offsets
@@ -127,6 +127,9 @@ def _types(elf: Elf) -> tuple[Btf | None, BtfExt]:
             return btf, nothing
         name = extra.name
         return btf, ext.parse(extra.data, btf)
+    except BtfError as error:
+        reason = f"no BTF: {error.reason}"
+        raise ObjectError(elf.path, reason, section=name, offset=error.offset) from None
     except TargetError as error:
         raise ObjectError(elf.path, error.message, section=name) from None
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pybpf.btf.reader import Btf, Integer, Kind, Member, Proto
-from pybpf.errors import TargetError
+from pybpf.errors import BtfError, TargetError
 
 NAMES = b"\0int\0pair\0first\0bits\0inner\0call\0arg\0alias\0away\0ONE\0LOW\0WIDE\0BOTH\0"
 
@@ -122,3 +122,53 @@ def test_the_running_kernel():
     assert {"pid", "comm", "real_parent"} <= set(btf.members(task))
     assert btf.integer(btf.skip(btf.member(task, "pid").type)).bits == 32
     assert btf.enumerator("BPF_PROG_TYPE_KPROBE") == 2
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"", "offset 0x0: its first two bytes are not 0xeb9f"),
+        (b"\x9f\xeb", "offset 0x0: a header has 24 bytes, and there are 2"),
+        (blob()[:2] + b"\2" + blob()[3:], "offset 0x2: its version is 2, not 1"),
+        (blob()[:-1], "offset 0x11c: its 65 bytes of names end behind all 348 of it"),
+        (blob()[:60], "offset 0x18: its 260 bytes of types end behind all 60 of it"),
+        (blob()[:-1] + b"x", "offset 0x15d: its last name has no end"),
+        (blob(head(b"", 4, 8, 1)), "offset 0x11c: its last type is cut off"),
+        (blob(b"xy"), "offset 0x11c: its last type is cut off"),
+        (blob(head(b"", 0, 8)), "offset 0x11c: a type is of kind 0, which is not known"),
+        (blob(head(b"", 21, 8)), "offset 0x11c: a type is of kind 21, which is not known"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_and_where(data, error):
+    with pytest.raises(BtfError) as caught:
+        Btf(data)
+    assert str(caught.value) == f"no BTF: {error}"
+
+
+@pytest.mark.parametrize(
+    ("more", "error"),
+    [
+        (head(b"", 2, 14), "offset 0x11c: type 13 refers to type 14, and they end at 13"),
+        (
+            struct.pack("<III", 65, 7 << 24, 0),
+            "offset 0x11c: type 13: a name is at 65 of 65 bytes of names",
+        ),
+    ],
+)
+def test_types_that_are_not_there(more, error):
+    btf = Btf(blob(more))
+    with pytest.raises(BtfError) as caught:
+        list(btf.types())
+    assert str(caught.value) == f"no BTF: {error}"
+    with pytest.raises(BtfError, match="no BTF: there is no type 14: they end at 13"):
+        btf.type(14)
+
+
+def test_equal_names_and_names_that_end_others():
+    more = struct.pack("<III", name(b"inner") + 2, 4 << 24, 0)  # "ner"
+    assert Btf(blob(more)).struct("ner") == 13
+    types = [struct.pack("<III", at, 4 << 24, 0) for at in (5, 1)]
+    texts = b"\0twi\0twi\0"
+    sizes = (24, 0, 24, 24, len(texts))
+    twice = struct.pack("<HBBIIIII", 0xEB9F, 1, 0, *sizes) + b"".join(types) + texts
+    assert Btf(twice).struct("twi") == 1
