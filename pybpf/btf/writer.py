@@ -1,27 +1,18 @@
 """BTF for a program that pybpf made: types and source lines in, what BPF_PROG_LOAD takes out.
 
 With it the kernel quotes the script in its verifier log, and ``bpftool prog dump`` shows it beside
-the instructions. A BTF blob is a header, the types and the strings, in the kernel's byte order:
-
-    +--------------+---------+----------+---------------------------------------------+
-    | magic 0xeb9f | version |  flags   | header size, then offset and size of the    |
-    | 16 bits      | 8 bits  |  8 bits  | types and of the strings, 32 bits each      |
-    +--------------+---------+----------+---------------------------------------------+
-    | types: for each one 12 bytes and what its kind adds; they are numbered from 1   |
-    +---------------------------------------------------------------------------------+
-    | strings: each ends in NUL, the first is empty                                   |
-    +---------------------------------------------------------------------------------+
-
-Source: Documentation/bpf/btf.rst and include/uapi/linux/btf.h.
+the instructions. Source: Documentation/bpf/btf.rst and include/uapi/linux/btf.h.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from enum import IntEnum
 from types import MappingProxyType
 
+from pybpf.btf import types as btf
+from pybpf.btf.abi import Encoding, Kind, Linkage
+from pybpf.btf.builder import Builder
 from pybpf.dataclass import dataclass
 from pybpf.isa.abi import ProgType
 from pybpf.isa.cfg import entries
@@ -59,20 +50,6 @@ class ProgramBtf:
     maps: Mapping[str, tuple[int, int]]
 
 
-class Kind(IntEnum):
-    """``BTF_KIND_*``, as far as they are written here."""
-
-    INT = 1
-    PTR = 2
-    ARRAY = 3
-    STRUCT = 4
-    UNION = 5
-    FWD = 7
-    TYPEDEF = 8
-    FUNC = 12
-    FUNC_PROTO = 13
-
-
 def build(
     program: Program,
     name: str = "",
@@ -105,13 +82,12 @@ _MAX_NAME, _MAX_TEXT = 127, 500
 
 
 class Writer:
-    """A BTF blob in the making; equal types and strings are written once."""
+    """A BTF of C types in the making; equal types and strings are written once."""
 
     def __init__(self, byteorder: ByteOrder = "little") -> None:
         self._order = "<" if byteorder == "little" else ">"
-        self._records: dict[bytes, int] = {}
-        self._strings: dict[str, int] = {"": 0}
-        self._string_size = 1
+        self._builder = Builder(byteorder)
+        self._known: dict[btf.BtfType, int] = {}
 
     def type(self, t: Type) -> int:
         """Return the number of a type, which is written with all that it is made of."""
@@ -119,12 +95,12 @@ class Writer:
             case Void():
                 return 0
             case Int():
-                return self._int(t)
+                return self.add(_int(t))
             case Ptr():
-                return self._record(Kind.PTR, ref=self.type(t.to))
+                return self.add(btf.Reference(Kind.PTR, self.type(t.to)))
             case Array():
                 index = self.type(UINT)
-                return self._record(Kind.ARRAY, "", 0, 0, self.type(t.element), index, t.count)
+                return self.add(btf.Array(self.type(t.element), index, t.count))
             case Struct(fields=()) if t.name:
                 return self._forward(f"struct {t.name}")
             case Struct():
@@ -134,32 +110,22 @@ class Writer:
             case DataLoc():
                 return self.type(U32)
             case Func():
-                params = [
-                    number
-                    for name, param in t.params
-                    for number in (self._string(_identifier(name)), self.type(param))
-                ]
-                ref = self.type(t.returns)
-                return self._record(Kind.FUNC_PROTO, "", len(t.params), ref, *params)
+                params = tuple((_identifier(name), self.type(param)) for name, param in t.params)
+                return self.add(btf.FuncProto(self.type(t.returns), params))
 
-    # What follows the 12 bytes of an INT: signed is 1, bool 4.
-    #
-    #      31   28 27      24 23           16 15        8 7        0
-    #     +-------+----------+---------------+-----------+----------+
-    #     |   0   | encoding | bit offset, 0 |     0     |   bits   |
-    #     +-------+----------+---------------+-----------+----------+
-    def _int(self, t: Int) -> int:
-        name = _printable(str(t))
-        encoding = 4 if name in {"bool", "_Bool"} else int(t.signed)
-        return self._record(Kind.INT, name, 0, t.size, encoding << 24 | t.bits)
+    def add(self, t: btf.BtfType) -> int:
+        """Return the number of a type that names others by their numbers."""
+        if t not in self._known:
+            self._known[t] = self._builder.add(t)
+        return self._known[t]
 
     def _struct(self, t: Struct) -> int:
-        members: list[int] = []
-        for field in t.fields:
-            members += (self._string(_identifier(field.name)), self.type(field.type))
-            members.append(field.offset * 8)
+        members = tuple(
+            btf.Field(_identifier(field.name), self.type(field.type), field.offset * 8)
+            for field in t.fields
+        )
         name = _identifier(t.name) if t.name else ""
-        return self._record(Kind.STRUCT, name, len(t.fields), t.size, *members)
+        return self.add(btf.Composite(Kind.STRUCT, name, t.size, members))
 
     def _typedef(self, t: Typedef) -> int:
         """Write a typedef; ``struct x`` that is void behind stands for a struct known by name only.
@@ -167,46 +133,18 @@ class Writer:
         Any other name that C cannot have gives way to the type behind it.
         """
         if t.name.isidentifier() and t.name.isascii():
-            return self._record(Kind.TYPEDEF, t.name, ref=self.type(t.type))
+            return self.add(btf.Reference(Kind.TYPEDEF, self.type(t.type), t.name))
         if t.type == VOID and t.name.startswith(("struct ", "union ")):
             return self._forward(t.name)
         return self.type(t.type)
 
     def _forward(self, name: str) -> int:
         keyword, _, tag = name.partition(" ")
-        return self._record(Kind.FWD, _identifier(tag), flag=keyword == "union")
+        return self.add(btf.Forward(_identifier(tag), union=keyword == "union"))
 
-    # The first 12 bytes of every type:
-    #
-    #     +-------------------+ +----+-----+-------+-----+----------+ +-------------------+
-    #     | offset of name 32 | |flag| 0   | kind  | 0   | number   | | size in bytes, or |
-    #     |                   | | 31 |30-29| 28-24 |23-16| 15-0     | | another type   32 |
-    #     +-------------------+ +----+-----+-------+-----+----------+ +-------------------+
-    def _record(
-        self,
-        kind: Kind,
-        name: str = "",
-        vlen: int = 0,
-        ref: int = 0,
-        *rest: int,
-        flag: bool = False,
-    ) -> int:
-        info = flag << 31 | kind << 24 | vlen
-        words = (self._string(name), info, ref, *rest)
-        return self._records.setdefault(
-            struct.pack(f"{self._order}{len(words)}I", *words), len(self._records) + 1
-        )
-
-    def _string(self, text: str) -> int:
-        """Return the offset of a string."""
-        if text not in self._strings:
-            self._strings[text] = self._string_size
-            self._string_size += len(text.encode()) + 1
-        return self._strings[text]
-
-    def function(self, name: str, t: Func) -> int:
-        """Return the number of a function, which is static as far as the linker is concerned."""
-        return self._record(Kind.FUNC, _identifier(name), 0, self.type(t))
+    def function(self, name: str, t: Func, linkage: Linkage = Linkage.STATIC) -> int:
+        """Return the number of a function."""
+        return self.add(btf.Func(_identifier(name), self.type(t), linkage))
 
     def program(self, program: Program, name: str = "") -> tuple[bytes, bytes]:
         """Add a program's functions and lines; return its func_info and line_info."""
@@ -234,17 +172,22 @@ class Writer:
     #     +-------------+------------------+----------------+---------------+
     def _line(self, line: LineInfo, offset: int) -> bytes:
         place = min(line.line, _MAX_LINE) << 10 | min(line.column, _MAX_COLUMN)
-        file, text = self._string(_printable(line.file)), self._string(_printable(line.text))
+        file, text = (
+            self._builder.string(_printable(line.file)),
+            self._builder.string(_printable(line.text)),
+        )
         return struct.pack(f"{self._order}4I", offset, file, text, place)
 
     def blob(self) -> bytes:
         """Return the header, types and strings written so far."""
-        types = b"".join(self._records)
-        strings = b"".join(text.encode() + b"\0" for text in self._strings)
-        header = struct.pack(
-            f"{self._order}HBB5I", 0xEB9F, 1, 0, 24, 0, len(types), len(types), len(strings)
-        )
-        return header + types + strings
+        return self._builder.blob()
+
+
+def _int(t: Int) -> btf.Int:
+    name = _printable(str(t))
+    signed = Encoding.SIGNED if t.signed else Encoding.NONE
+    encoding = Encoding.BOOL if name in {"bool", "_Bool"} else signed
+    return btf.Int(name, t.size, encoding, t.bits)
 
 
 def _every_start_has_one(
