@@ -249,20 +249,33 @@ def _write_elf(text: bytes, byteorder: str) -> bytes:
 
 
 @pytest.fixture(scope="session")
-def c_objects(tmp_path_factory):
-    """Return a folder with the objects of tests/objects, compiled once for all test processes."""
-    if shutil.which("clang") is None:
-        pytest.skip("clang is not installed")
-    shared = tmp_path_factory.getbasetemp()
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        shared = shared.parent
-    folder = shared / "objects"
-    with (shared / "objects.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            argv = [sys.executable, TOOLS / "objects.py", folder]
-            subprocess.run(argv, check=True, capture_output=True)
-    return folder
+def compiled_with(tmp_path_factory):
+    """Return a function: a clang in, a folder with what it made of tests/objects out.
+
+    That is done once for all test processes.
+    """
+
+    def objects(clang: str) -> Path:
+        if shutil.which(clang) is None:
+            pytest.skip(f"{clang} is not installed")
+        shared = tmp_path_factory.getbasetemp()
+        if os.environ.get("PYTEST_XDIST_WORKER"):
+            shared = shared.parent
+        folder = shared / f"objects-{clang}"
+        with (shared / f"{clang}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.exists():
+                argv = [sys.executable, TOOLS / "objects.py", folder, "--clang", clang]
+                subprocess.run(argv, check=True, capture_output=True)
+        return folder
+
+    return objects
+
+
+@pytest.fixture(scope="session")
+def c_objects(compiled_with):
+    """Return a folder with the objects of tests/objects."""
+    return compiled_with("clang")
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """Compile the C programs of tests/objects: a folder in, objects of both byte orders in it.
 
-    python tools/objects.py FOLDER [--clang clang-19]
+    python tools/objects.py FOLDER [--clang clang-22]
 
 NAME.c becomes NAME.el.o and NAME.eb.o. A first line ``/* flags: … */`` adds to the compiler's
 flags. What a clang cannot compile is left out, and its name printed.

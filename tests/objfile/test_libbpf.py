@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,13 +27,26 @@ NAMES = sorted(p.stem for p in (Path(__file__).parents[1] / "objects/src").glob(
 LEGACY = {"maps_legacy", "maps_iproute2", "no_btf"}
 
 
+def newer_clang() -> str:
+    """Return the newest clang with its version in its name, as Debian installs them."""
+    names = (path.name for part in os.get_exec_path() for path in Path(part).glob("clang-[0-9]*"))
+    versions = [int(name[6:]) for name in names if name[6:].isdecimal()]
+    return f"clang-{max(versions, default=16)}"
+
+
+@pytest.fixture(scope="module", params=["clang", newer_clang()])
+def objects(compiled_with, request):
+    return compiled_with(request.param)
+
+
 @pytest.fixture(scope="module")
-def told(c_objects, tmp_path_factory):
+def told(objects, tmp_path_factory):
     """Return a function: an object's name in, what libbpf says of it out; pins are not kept."""
     folder = tmp_path_factory.mktemp("bpffs")
 
+    @cache
     def told_of(name: str) -> str:
-        file = c_objects / f"{name}.el.o"
+        file = objects / f"{name}.el.o"
         if not file.exists():
             pytest.skip("this clang cannot compile it")
         load = f"bpftool -d prog loadall {file} {folder}/x"
@@ -51,9 +65,9 @@ def findall(pattern: str, text: str) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in LEGACY])
-def test_programs_and_their_places(c_objects, told, name):
+def test_programs_and_their_places(objects, told, name):
     text = told(name)
-    found = Object.open(c_objects / f"{name}.el.o")
+    found = Object.open(objects / f"{name}.el.o")
     theirs = findall(
         r"sec '(.*)': found program '(.*)' at insn offset (\d+) .*size (\d+) insns", text
     )
@@ -74,9 +88,9 @@ def program_slots(program):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in LEGACY])
-def test_maps(c_objects, told, name):
+def test_maps(objects, told, name):
     text = told(name)
-    found = Object.open(c_objects / f"{name}.el.o")
+    found = Object.open(objects / f"{name}.el.o")
     theirs: dict[str, dict[str, int]] = {}
     for map_name, key, value in findall(r"map '(.*)': found (\w+) = (\w+)", text):
         theirs.setdefault(map_name, {})[key] = int(value, 0)
@@ -113,9 +127,9 @@ def full_name(found) -> str:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in LEGACY])
-def test_what_instructions_refer_to(c_objects, told, name):
+def test_what_instructions_refer_to(objects, told, name):
     text = told(name)
-    found = Object.open(c_objects / f"{name}.el.o")
+    found = Object.open(objects / f"{name}.el.o")
     names = {full_name(m): m.name for m in found.maps}
     theirs = {
         (program, int(slot), names[map_name])
@@ -141,9 +155,9 @@ def test_what_instructions_refer_to(c_objects, told, name):
     "name",
     [n for n in NAMES if n.startswith("subprogs") or n in {"callbacks", "timer", "many_programs"}],
 )
-def test_where_subprograms_end_up(c_objects, told, name):
+def test_where_subprograms_end_up(objects, told, name):
     text = told(name)
-    found = Object.open(c_objects / f"{name}.el.o")
+    found = Object.open(objects / f"{name}.el.o")
     pattern = (
         r"prog '(.*)': insn #(\d+) relocated, imm (-?\d+) "
         r"points to subprog '(.*)' \(now at (\d+) offset\)"
