@@ -24,6 +24,7 @@ setup(
         "pybpf.events",
         "pybpf.events.eprobes",
         "pybpf.events.ftrace",
+        "pybpf.inspect",
         "pybpf.isa",
         "pybpf.kernel",
         "pybpf.kernel.ftrace",

@@ -21,7 +21,7 @@ _COMMANDS = {
     "ply": "the same, with the options that ply has and no others",
     "compile": "compile a ply script and print what a stage of the compiler made of it",
     "asm": "assemble eBPF text to bytes",
-    "dis": "disassemble eBPF bytes",
+    "dis": "disassemble objects, loaded programs and bytes",
     "verify": "judge programs as a kernel's verifier would, one or many",
     "exec": "run eBPF programs in the VM, one or many",
     "fuzz": "hold the parts of pybpf to each other with random programs",

@@ -95,7 +95,6 @@ def _batch(options: argparse.Namespace) -> int:
 
 def _program(name: str) -> Program:
     """Read a program in whatever form it is; raises UsageError, EncodingError, AssemblyError."""
-    from pybpf.cli.dis import from_hex
     from pybpf.cli.subjects import ELF, plain_text
     from pybpf.isa.assembler import assemble
     from pybpf.isa.encoding import decode
@@ -105,7 +104,7 @@ def _program(name: str) -> Program:
     if data.startswith(ELF):
         raise UsageError(f"{name} is an object; only `pybpf verify` takes those")
     title = "<program>" if is_text else "<stdin>" if name == "-" else name
-    code = from_hex(data)
+    code = inputs.from_hex(data)
     if not code.strip():
         raise UsageError(f"{title} is empty")
     text = None if code is not data else plain_text(data)

@@ -41,6 +41,16 @@ def read_bytes(name: str, most: int | None = None) -> bytes:
     return data
 
 
+def from_hex(data: bytes) -> bytes:
+    """Return bytes that were written in hexadecimal, with any white space; others as they are."""
+    digits = re.sub(rb"\s|0[xX]|,", b"", data)
+    if not data.isascii() or not re.fullmatch(rb"[0-9a-fA-F]*", digits) or not data.strip():
+        return data
+    if len(digits) % 2:
+        raise UsageError("an odd number of hexadecimal digits")
+    return bytes.fromhex(digits.decode())
+
+
 def read_text(name: str) -> Source:
     """Return the text of a file; bytes that are no UTF-8 stay recognisable."""
     return as_text(name, read_bytes(name))

@@ -164,7 +164,6 @@ def program_type(name: str) -> tuple[ProgType, AttachType | None]:
 
 def _one(data: bytes | None, options: argparse.Namespace) -> Subject:
     """Return a single program; bytes are judged as they are, whatever they hold."""
-    from pybpf.cli.dis import from_hex
     from pybpf.dataclass import replace
     from pybpf.isa.assembler import assemble
     from pybpf.verifier.subject import of_bytes, of_program
@@ -175,7 +174,7 @@ def _one(data: bytes | None, options: argparse.Namespace) -> Subject:
     is_file = data is not None
     if data is None:
         data = os.fsencode(options.file)
-    code = from_hex(data)
+    code = inputs.from_hex(data)
     if not code.strip():
         raise UsageError(f"{title} holds no instruction")
     text = None if code is not data else plain_text(data)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 from pybpf.dataclass import dataclass
-from pybpf.isa.insn import Program
+from pybpf.isa.insn import Insn, Program
 from pybpf.isa.layout import targets
 from pybpf.isa.table import Effect, Form, OpSpec
 
@@ -29,15 +30,19 @@ def blocks(program: Program) -> tuple[Block, ...]:
     Subprograms begin a block of their own. A block that runs off the end of the program has no
     successor there. Raises EncodingError for a jump to nowhere, as ``layout.targets`` does.
     """
-    size = len(program.insns)
-    goals = targets(program)
+    return divide(program.insns, targets(program))
+
+
+def divide(insns: Sequence[Insn], goals: Sequence[int | None]) -> tuple[Block, ...]:
+    """Return the basic blocks of instructions, of which ``goals`` tells where each one leads."""
+    size = len(insns)
     leaders = {0, *(goal for goal in goals if goal is not None)}
-    leaders |= {index + 1 for index, insn in enumerate(program.insns) if _ends_block(insn.op)}
+    leaders |= {index + 1 for index, insn in enumerate(insns) if _ends_block(insn.op)}
     starts = sorted(leader for leader in leaders if leader < size)
     number = {start: index for index, start in enumerate(starts)}
     found = []
     for start, end in pairwise((*starts, size)):
-        op, goal = program.insns[end - 1].op, goals[end - 1]
+        op, goal = insns[end - 1].op, goals[end - 1]
         after: list[int] = []
         if _falls_through(op) and end < size:
             after.append(number[end])

@@ -37,7 +37,7 @@ from pybpf.objfile.externs import Extern, ExternKind
 from pybpf.objfile.maps import ObjectMap, Origin
 
 _SLOT = 8
-_LDDW, _CALL = OPS["lddw"].opcode, OPS["call_local"].opcode
+_LDDW, _CALL, _EXIT = OPS["lddw"].opcode, OPS["call_local"].opcode, OPS["exit"].opcode
 _PSEUDO_CALL, _PSEUDO_KFUNC, _PSEUDO_FUNC = 1, 2, 4
 _SLOTS_AT_MOST = 1_000_000
 """The most instructions that a kernel takes."""
@@ -140,11 +140,7 @@ class Linker:
 
         Raises ObjectError for instructions that are none, and for what refers to nothing.
         """
-        self._bytes = bytearray()
-        self._placed: dict[tuple[int, int], int] = {}
-        self._pieces: list[Piece] = []
-        self._calls: list[tuple[int, Function]] = []
-        self._references: list[Reference] = []
+        self._begin()
         # The order of libbpf: what a function calls comes behind it and all that was placed before,
         # and is itself walked before the next instruction of its caller. Not by recursion, since a
         # chain of calls may be as long as a file.
@@ -158,6 +154,32 @@ class Linker:
                 walks.pop()
         self._resolve_calls()
         return Linked(self._decode(function), tuple(self._pieces), tuple(self._references))
+
+    def alone(self, function: Function) -> Linked:
+        """Return a function without those that it calls, which its instructions only name.
+
+        Raises ObjectError as ``link`` does.
+        """
+        self._begin()
+        for called in self._place(function):
+            if (called.section.index, called.start) not in self._placed:
+                # Stands for it while distances are decoded.
+                self._placed[called.section.index, called.start] = len(self._bytes) // _SLOT
+                self._pieces.append(Piece(called, len(self._bytes) // _SLOT))
+                self._bytes += bytes((_EXIT, *bytes(_SLOT - 1)))
+        self._resolve_calls()
+        whole = self._decode(function)
+        count = len(whole.insns) - (len(self._pieces) - 1)
+        labels = {name: index for name, index in whole.labels.items() if index < count}
+        program = Program(whole.insns[:count], MappingProxyType(labels), function.name)
+        return Linked(program, (self._pieces[0],), tuple(self._references))
+
+    def _begin(self) -> None:
+        self._bytes = bytearray()
+        self._placed: dict[tuple[int, int], int] = {}
+        self._pieces: list[Piece] = []
+        self._calls: list[tuple[int, Function]] = []
+        self._references: list[Reference] = []
 
     def _place(self, function: Function) -> list[Function]:
         """Append a function's instructions; return the functions these refer to, in order."""

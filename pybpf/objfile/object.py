@@ -108,6 +108,17 @@ class Object:
         """Return the program called ``name``, or None."""
         return next((p for p in self.programs if p.name == name), None)
 
+    def functions(self) -> Iterator[tuple[ObjectProgram, Function]]:
+        """Yield every function of every section once, and where it is.
+
+        What it calls is only named: such a program is to be read, not loaded. Raises ObjectError.
+        """
+        every = functions(self.elf)
+        linker = Linker(self.elf, every, self.maps, self.externs)
+        describe = _Description(_types(self.elf)[1])
+        for function in every:
+            yield describe.whole(linker.alone(function), function, self.licence), function
+
     def map(self, name: str) -> ObjectMap | None:
         """Return the map called ``name``, or None."""
         return next((m for m in self.maps if m.name == name), None)
@@ -153,16 +164,9 @@ def _programs(
     describe = _Description(more)
     licence = _text(elf, "license")
     for function in every:
-        section = function.section.name
-        if section == ".text" and len(every) > 1:
+        if function.section.name == ".text" and len(every) > 1:
             continue
-        linked = linker.link(function)
-        kind = parse(section)
-        yield ObjectProgram(
-            function.name, section, kind, describe.program(linked, kind, licence),
-            tuple(describe.functions(linked)), linked.references,
-            tuple(describe.relocations(linked)), not section.startswith("?"),
-        )  # fmt: skip
+        yield describe.whole(linker.link(function), function, licence)
 
 
 _Row = TypeVar("_Row", SourceLine, CoreRelocation)
@@ -201,6 +205,16 @@ class _Description:
         }
         self._lines = {name: _sorted(rows) for name, rows in more.lines.items()}
         self._relocations = {name: _sorted(rows) for name, rows in more.relocations.items()}
+
+    def whole(self, linked: Linked, function: Function, licence: str) -> ObjectProgram:
+        """Return a program with all that is known of it; ``function`` is its first."""
+        section = function.section.name
+        kind = parse(section)
+        return ObjectProgram(
+            function.name, section, kind, self.program(linked, kind, licence),
+            tuple(self.functions(linked)), linked.references,
+            tuple(self.relocations(linked)), not section.startswith("?"),
+        )  # fmt: skip
 
     def program(self, linked: Linked, kind: SectionName | None, licence: str) -> Program:
         """Return the program with its type, its licence and the lines of its source."""

@@ -1,0 +1,91 @@
+"""What the argument of ``dis``, ``inspect`` and ``diff`` names in; an object, code, a program out.
+
+That is an object file, raw instructions (bytes, or in hexadecimal), or a program that the kernel
+has loaded: ``prog:ID``.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from pybpf.cli import UsageError, inputs
+from pybpf.cli.subjects import ELF
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pybpf.inspect.code import Code
+    from pybpf.isa.insn import ByteOrder
+    from pybpf.kernel.loaded import Loaded
+    from pybpf.objfile.object import Object
+
+HELP = "an object, bytes, or prog:ID of a loaded program; - is stdin"
+_ID = "prog:"
+
+
+def opened(name: str, byteorder: ByteOrder = "little") -> Object | Code | Loaded:
+    """Return what an argument names; ``byteorder`` is that of raw instructions.
+
+    Raises UsageError, ObjectError, EncodingError or KernelError for what is none of it.
+    """
+    if name.startswith(_ID):
+        return _loaded(name)
+    data = inputs.read_bytes(name)
+    if data.startswith(ELF):
+        from pybpf.objfile.object import Object
+
+        return Object.parse(data, "<stdin>" if name == "-" else name)
+    code = inputs.from_hex(data)
+    if not code:
+        raise UsageError(f"{name} is empty")
+    from pybpf.inspect.code import of_bytes
+
+    return of_bytes(code, byteorder, "<stdin>" if name == "-" else name.rpartition("/")[2])
+
+
+def _loaded(name: str) -> Loaded:
+    number = name.removeprefix(_ID)
+    if not number.isdecimal() or not number.isascii() or not 0 < int(number[:11]) < 1 << 32:
+        raise UsageError(f"'{number}' is no number of a loaded program\n  hint: such as prog:7")
+    from pybpf.kernel.loaded import by_id
+
+    return by_id(int(number))
+
+
+def codes(found: Object | Code | Loaded, programs: Iterable[str] | None = None) -> Iterable[Code]:
+    """Return the code of what was opened: an object's by section, or of some programs, linked.
+
+    Raises UsageError for a program that there is not.
+    """
+    from pybpf.inspect.code import Code, of_program, of_sections
+    from pybpf.inspect.names import Names
+    from pybpf.objfile.object import Object
+
+    if isinstance(found, Code):
+        return [found]
+    if not isinstance(found, Object):
+        from pybpf.inspect.loaded import of_loaded
+
+        return [of_loaded(found)]
+    names = Names(found.btf, found.elf)
+    if programs is None:
+        return of_sections(found, names)
+    return [of_program(found.programs[n], names) for n in chosen(found, programs)]
+
+
+def chosen(found: Object, programs: Iterable[str]) -> list[int]:
+    """Return the indices of the programs that have these names; raises UsageError."""
+    names = [program.name for program in found.programs]
+    for name in programs:
+        if name not in names:
+            from pybpf.suggest import did_you_mean
+
+            similar = did_you_mean(name, names) or f": there are {', '.join(names) or 'none'}"
+            raise UsageError(f"no program is called '{name}'{similar}")
+    return [index for index, name in enumerate(names) if name in set(programs)]
+
+
+def plain_terminal() -> bool:
+    """Whether standard output has no letters but those of ASCII."""
+    return (sys.stdout.encoding or "ascii").lower() not in {"utf-8", "utf8"}
