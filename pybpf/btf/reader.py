@@ -239,9 +239,22 @@ class Btf:
         proto = self._head(number)[2]
         if self.kind(proto) is not Kind.FUNC_PROTO:
             return None
-        rest = self._rest(proto)
-        params = zip(rest[::2], rest[1::2], strict=True)
-        return Proto(self.target(proto), tuple((self.text(name), inner) for name, inner in params))
+        return Proto(self.target(proto), self.params(proto))
+
+    def params(self, number: int) -> tuple[tuple[str, int], ...]:
+        """Return names and types of a prototype's parameters; nothing for another type."""
+        if self.kind(number) is not Kind.FUNC_PROTO:
+            return ()
+        rest = self._rest(number)
+        pairs = zip(rest[::2], rest[1::2], strict=True)
+        return tuple((self.text(name), inner) for name, inner in pairs)
+
+    def flag(self, number: int) -> bool:
+        """Say whether the flag of a type is set, which depends on what it is.
+
+        An enumeration is signed, a forward declaration is a union's, a structure has bit fields.
+        """
+        return bool(self._head(number)[1] >> FLAG_SHIFT)
 
     def skip(self, number: int) -> int:
         """Return the type behind typedefs and qualifiers."""

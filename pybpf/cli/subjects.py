@@ -16,6 +16,7 @@ from pybpf.cli import UsageError, inputs
 if TYPE_CHECKING:
     from enum import IntEnum
 
+    from pybpf.btf.reader import Btf
     from pybpf.isa.abi import AttachType, ProgType
     from pybpf.script import MapSpec
     from pybpf.target.profile import Profile
@@ -44,6 +45,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="a map that it names: type, sizes of key and value, entries",
     )  # fmt: skip
     add("--target", metavar="FILE", help="compile a script for a snapshot, not this machine")
+    add("--btf", metavar="FILE", help="types of the kernel that CO-RE of an object is for")
 
 
 def subjects(options: argparse.Namespace, kernel: Profile) -> Sequence[Subject]:
@@ -61,7 +63,9 @@ def subjects(options: argparse.Namespace, kernel: Profile) -> Sequence[Subject]:
     is_file = inputs.is_file(options.file)
     data = inputs.read_bytes(options.file) if is_file else None
     if data is not None and data.startswith(ELF):
-        found = _object(data, options)
+        found = _object(data, options, kernel)
+    elif options.btf is not None:
+        raise UsageError("--btf is about CO-RE: it goes with an object")
     elif options.type is not None:
         return [_one(data, options)]
     else:
@@ -107,7 +111,7 @@ def _script(data: bytes | None, options: argparse.Namespace, kernel: Profile) ->
     return [*of_script(compile_script(source, target))]
 
 
-def _object(data: bytes, options: argparse.Namespace) -> Sequence[Subject]:
+def _object(data: bytes, options: argparse.Namespace, kernel: Profile) -> Sequence[Subject]:
     """Return the programs of an object, with the types that their sections say or the options."""
     from pybpf.dataclass import replace
     from pybpf.objfile.object import Object
@@ -118,7 +122,7 @@ def _object(data: bytes, options: argparse.Namespace) -> Sequence[Subject]:
         raise UsageError(f"one object at a time: '{other}' would be an argument of a script")
     if options.target or options.map:
         raise UsageError("--target and --map are not for objects")
-    found = [*of_object(Object.parse(data, options.file))]
+    found = [*of_object(Object.parse(data, options.file), _types_of(options.btf, kernel))]
     if options.type is None:
         return found
     prog_type, attach = _types(options)
@@ -131,6 +135,19 @@ def _object(data: bytes, options: argparse.Namespace) -> Sequence[Subject]:
         )
         for one in found
     ]
+
+
+def _types_of(file: str | None, kernel: Profile) -> Btf | None:
+    """Return the types of the kernel that programs are judged for, None where they are not known.
+
+    They are in a file, or the running kernel's; raises TargetError.
+    """
+    from pybpf.target.kernel_types import live, read
+    from pybpf.target.profile import LIVE
+
+    if file is not None:
+        return read(file)
+    return live() if kernel.name == LIVE else None
 
 
 def _types(options: argparse.Namespace) -> tuple[ProgType, AttachType | None]:

@@ -1,8 +1,8 @@
 """An object in; each of its programs as a CorpusProgram, whole, out.
 
 What a loader would take from the running kernel is not there: addresses of externs are 0, kfuncs
-have a name but no number, and CO-RE relocations keep what the compiler wrote, which suits the
-object's own types.
+have a name but no number. Without a kernel's types, CO-RE relocations keep what the compiler wrote,
+which suits the object's own.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 
+from pybpf.btf.reader import Btf
 from pybpf.corpus import CorpusMap, CorpusProgram, Fixup, FixupKind
 from pybpf.errors import EncodingError, ObjectError
 from pybpf.isa.abi import MapType
@@ -17,6 +18,7 @@ from pybpf.isa.encoding import encode
 from pybpf.objfile.code import Use
 from pybpf.objfile.maps import ObjectMap, Origin
 from pybpf.objfile.object import Object, ObjectProgram
+from pybpf.objfile.relocate import Relocator
 from pybpf.objfile.sections import Trait
 from pybpf.objfile.types import kernel_types
 
@@ -36,16 +38,23 @@ _PAGE = 4096
 _RINGS = frozenset({MapType.RINGBUF, MapType.USER_RINGBUF})
 
 
-def corpus_programs(found: Object) -> Iterator[tuple[ObjectProgram, CorpusProgram]]:
+def corpus_programs(
+    found: Object, target: Btf | None = None
+) -> Iterator[tuple[ObjectProgram, CorpusProgram]]:
     """Yield the programs of an object in its order, each as it would be loaded.
 
-    Raises ObjectError for one that cannot be encoded, or is for a machine of the other byte order.
+    ``target`` has the types of a kernel, for which CO-RE relocations are then applied.
+
+    Raises ObjectError for one that cannot be encoded or relocated, or is for a machine of the other
+    byte order.
     """
     if found.byteorder != "little":
         raise ObjectError(found.path, "the object is for a big-endian machine")
     types = kernel_types(found)
+    relocator = None if target is None else Relocator(found, target)
     for program in found.programs:
-        yield program, _program(found, program, types)
+        one = program if relocator is None else relocator.relocated(program).program
+        yield one, _program(found, one, types)
 
 
 def _program(found: Object, program: ObjectProgram, types: bytes) -> CorpusProgram:

@@ -68,7 +68,10 @@ class ObjectProgram:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """An eBPF object file. ``version`` is the kernel's that old objects ask for, else 0."""
+    """An eBPF object file. ``version`` is the kernel's that old objects ask for, else 0.
+
+    ``relocations`` are all for CO-RE, by the names of the sections that their instructions are in.
+    """
 
     path: str
     byteorder: ByteOrder
@@ -79,6 +82,7 @@ class Object:
     externs: tuple[Extern, ...]
     btf: Btf | None = field(repr=False)
     elf: Elf = field(repr=False)
+    relocations: Mapping[str, tuple[CoreRelocation, ...]] = field(repr=False)
 
     @classmethod
     def open(cls, path: str | Path) -> Object:
@@ -102,7 +106,10 @@ class Object:
         found = maps(elf, btf, outside)
         programs = tuple(_programs(elf, more, found, outside))
         licence = _text(elf, "license")
-        return cls(path, elf.byteorder, licence, _version(elf), programs, found, outside, btf, elf)
+        return cls(
+            path, elf.byteorder, licence, _version(elf), programs, found, outside, btf, elf,
+            more.relocations,
+        )  # fmt: skip
 
     def program(self, name: str) -> ObjectProgram | None:
         """Return the program called ``name``, or None."""

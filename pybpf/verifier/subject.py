@@ -23,6 +23,7 @@ from pybpf.script import CompiledScript, MapSpec
 from pybpf.source import Source, Span
 
 if TYPE_CHECKING:
+    from pybpf.btf.reader import Btf
     from pybpf.objfile.object import Object
 
 _SLOT = 8
@@ -126,11 +127,14 @@ def of_program(
     return Subject(name or program.name, corpus, program)
 
 
-def of_object(found: Object) -> Iterator[Subject]:
-    """Yield a subject for each program of an object; raises ObjectError."""
+def of_object(found: Object, target: Btf | None = None) -> Iterator[Subject]:
+    """Yield a subject for each program of an object, made right for the types of ``target``.
+
+    Raises ObjectError.
+    """
     from pybpf.objfile.corpus import corpus_programs
 
-    for program, corpus in corpus_programs(found):
+    for program, corpus in corpus_programs(found, target):
         yield Subject(program.name, corpus, program.program)
 
 
