@@ -22,6 +22,7 @@ _COMMANDS = {
     "compile": "compile a ply script and print what a stage of the compiler made of it",
     "asm": "assemble eBPF text to bytes",
     "dis": "disassemble objects, loaded programs and bytes",
+    "inspect": "show what is in an object or a loaded program, and what it needs",
     "verify": "judge programs as a kernel's verifier would, one or many",
     "exec": "run eBPF programs in the VM, one or many",
     "fuzz": "hold the parts of pybpf to each other with random programs",

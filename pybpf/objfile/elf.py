@@ -135,6 +135,8 @@ class Elf:
     symbols: tuple[Symbol, ...]
     by_section: Mapping[int, Sequence[Symbol]] = field(repr=False, compare=False)
     """The symbols that are defined, in the file's order, by the index of their section."""
+    size: int = 0
+    """Of the whole file, in bytes."""
 
     def section(self, name: str) -> Section | None:
         """Return the first section called ``name``, or None."""
@@ -203,7 +205,7 @@ class _Reader:
         for symbol in symbols:
             if symbol.section is not None:
                 by_section.setdefault(symbol.section, []).append(symbol)
-        return Elf(self._path, byteorder, sections, symbols, by_section)
+        return Elf(self._path, byteorder, sections, symbols, by_section, len(self._data))
 
     def _check_overlap(self, headers: Iterable[Mapping[str, Any]]) -> None:
         """Refuse sections that share their bytes, lest a small file take all memory."""
