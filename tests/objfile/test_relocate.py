@@ -3,10 +3,14 @@
 A case is a structure as the program has it (``local``), as the kernel has it (``target``, with a
 variable for each type, or clang leaves it out), and an expression (``code``); lines after ``=`` are
 the report, in whatever order clang has them.
+
+Every case is also put to libbpf, and so are programs about the types of real kernels: it must come
+to the same instructions, or refuse what we refuse.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -14,11 +18,13 @@ from pathlib import Path
 
 import pytest
 
+from pybpf.btf.ext import CoreKind
 from pybpf.dataclass import dataclass
 from pybpf.errors import ObjectError
+from pybpf.isa.encoding import encode
 from pybpf.objfile.object import Object
 from pybpf.objfile.relocate import Relocator, relocated, report_lines
-from pybpf.target.kernel_types import read
+from pybpf.target.kernel_types import LIVE, read
 
 PRELUDE = """
 #define P(t) ((struct t *)ctx)
@@ -133,3 +139,127 @@ def test_cases(compiled, title):
             relocated(found, found.programs[0], read(str(target)))
     else:
         assert relocated(found, found.programs[0], read(str(target))) == done
+
+
+def test_all_kinds_are_there():
+    words = {line.split()[0] for case in CASES.values() for line in case.report}
+
+    assert len(words) == len(CoreKind) == 13
+
+
+# --- libbpf ---------------------------------------------------------------------------------------
+
+
+SOURCE = Path(__file__).parents[1] / "objects/relocated.c"
+KERNELS = ("live", "6.1", "6.12", "7.3")
+
+
+@pytest.fixture(scope="session")
+def libbpf(tmp_path_factory):
+    """Return a function: an object and a file of types in, programs as libbpf relocates them out.
+
+    They are bytes by their names, None where libbpf refuses the object.
+    """
+    if os.geteuid() != 0:
+        pytest.skip("libbpf makes maps before it relocates, as root only")
+    program = tmp_path_factory.mktemp("libbpf") / "relocated"
+    argv = ["cc", "-Wall", "-o", str(program), str(SOURCE), "-lbpf"]
+    try:
+        subprocess.run(argv, check=True, capture_output=True, text=True)
+    except FileNotFoundError:
+        pytest.skip("there is no C compiler")
+    except subprocess.CalledProcessError as error:
+        if "bpf/libbpf.h" in error.stderr or "-lbpf" in error.stderr:
+            pytest.skip("libbpf-dev is not installed")
+        raise
+
+    def relocate(file: Path, types: Path) -> dict[str, bytes] | None:
+        argv = [str(program), str(file), str(types)]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert done.returncode in {0, 1}, done.stderr
+        if done.returncode:
+            assert "CO-RE relocation" in done.stderr
+            return None
+        rows = [line.split() for line in done.stdout.splitlines()]
+        return {name: bytes.fromhex(code) for name, code in rows}
+
+    return relocate
+
+
+def ours(file: Path, types: Path) -> dict[str, bytes] | None:
+    """Return the programs as we relocate them, None where we refuse the object."""
+    found = Object.open(file)
+    relocator = Relocator(found, read(str(types)))
+    try:
+        programs = [relocator.relocated(program) for program in found.programs if program.autoload]
+    except ObjectError:
+        return None
+    return {done.program.name: code(done.program) for done in programs}
+
+
+def code(program) -> bytes:
+    """Return the bytes of a program's instructions."""
+    return encode(program.program, "little")
+
+
+def without_maps(file: Path, programs: dict[str, bytes] | None):
+    """Return programs without the operands that depend on the descriptors of maps."""
+    if programs is None:
+        return None
+    cleared = {}
+    for name, plain in programs.items():
+        data = bytearray(plain)
+        for reference in Object.open(file).program(name).references:
+            data[reference.slot * 8 + 1 : reference.slot * 8 + 16] = bytes(15)
+        cleared[name] = bytes(data)
+    return cleared
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("title", [case.title for case in CASES.values() if case.order == "el"])
+def test_cases_as_libbpf_sees_them(compiled, libbpf, title):
+    local, target = compiled(CASES[title])
+
+    assert ours(local, target) == libbpf(local, target)
+
+
+@pytest.fixture(scope="session")
+def types_of(tool, guest, tmp_path_factory):
+    """Return a function: a kernel in, a file with its types out."""
+
+    def types(kernel: str) -> Path:
+        if kernel == "live":
+            if not Path(LIVE).exists():
+                pytest.skip("this kernel has no types")
+            return Path(LIVE)
+        try:
+            image = guest._find_image(kernel).read_bytes()
+        except guest.GuestError as error:
+            pytest.skip(str(error))
+        unpack = tool("kernel_btf")
+        try:
+            data = unpack.kernel_btf(image)
+        except unpack.ImageError as error:
+            pytest.skip(str(error))
+        file = tmp_path_factory.mktemp("types") / kernel
+        file.write_bytes(data)
+        return file
+
+    return types
+
+
+@pytest.mark.kernel
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_types_of_kernels_as_libbpf_sees_them(clangs, libbpf, types_of, kernel, tmp_path):
+    types = types_of(kernel)
+    sources = sorted((SOURCE.parent / "src").glob("core_*.c"))
+    for version, clang in clangs.items():
+        for source in sources:
+            file = tmp_path / f"{source.stem}.{version}.o"
+            argv = [clang, "-target", "bpf", "-g", "-O2", "-w", "-c", str(source), "-o", str(file)]
+            subprocess.run(argv, check=True)
+
+            mine = ours(file, types)
+
+            assert mine
+            assert without_maps(file, mine) == without_maps(file, libbpf(file, types))
