@@ -1,4 +1,4 @@
-"""The bytes of a .BTF.ext section in; func_info, line_info and CO-RE relocations by section out.
+"""The bytes of .BTF.ext in, func_info, line_info and CO-RE relocations out; and the reverse.
 
     +--------+---------+-------+--------------------------------------------------------------+
     | 0xeb9f | version | flags | header size; offset and size of func_info, of line_info, and |
@@ -18,15 +18,19 @@ Source: Documentation/bpf/btf.rst, section 4.2. Records may be longer than what 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from pybpf.btf.abi import MAGIC, VERSION
 from pybpf.btf.reader import Btf
 from pybpf.dataclass import dataclass
 from pybpf.errors import TargetError
+from pybpf.isa.insn import ByteOrder
 
 _TEXTS_AT_MOST = 64 << 20
+_COLUMN_BITS = 10
+_LAST_LINE, _LAST_COLUMN = (1 << 32 - _COLUMN_BITS) - 1, (1 << _COLUMN_BITS) - 1
 
 
 class CoreKind(IntEnum):
@@ -84,6 +88,37 @@ class BtfExt:
     functions: Mapping[str, tuple[FuncInfo, ...]]
     lines: Mapping[str, tuple[SourceLine, ...]]
     relocations: Mapping[str, tuple[CoreRelocation, ...]]
+
+
+def pack(
+    functions: Mapping[str, Sequence[FuncInfo]],
+    lines: Mapping[str, Sequence[SourceLine]],
+    string: Callable[[str], int],
+    byteorder: ByteOrder = "little",
+) -> bytes:
+    """Return the bytes of what sections' functions and lines are; ``string`` places texts in .BTF.
+
+    Lines and columns are cut down to the greatest that there is room for.
+    """
+    mark = "<" if byteorder == "little" else ">"
+
+    def part(width: int, rows: Mapping[str, Sequence[bytes]]) -> bytes:
+        found = struct.pack(f"{mark}I", width)
+        for section, records in rows.items():
+            head = struct.pack(f"{mark}2I", string(section), len(records))
+            found += b"".join((head, *records))
+        return found
+
+    def line(row: SourceLine) -> bytes:
+        place = min(row.line, _LAST_LINE) << _COLUMN_BITS | min(row.column, _LAST_COLUMN)
+        return struct.pack(f"{mark}4I", row.offset, string(row.file), string(row.text), place)
+
+    infos = part(8, {name: [struct.pack(f"{mark}2I", *row) for row in rows]
+                     for name, rows in functions.items()})  # fmt: skip
+    places = part(16, {name: [line(row) for row in rows] for name, rows in lines.items()})
+    header = struct.pack(f"{mark}HBB", MAGIC, VERSION, 0)
+    header += struct.pack(f"{mark}5I", 24, 0, len(infos), len(infos), len(places))
+    return header + infos + places
 
 
 def parse(data: bytes, btf: Btf) -> BtfExt:

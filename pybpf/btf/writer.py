@@ -146,6 +146,10 @@ class Writer:
         """Return the number of a function."""
         return self.add(btf.Func(_identifier(name), self.type(t), linkage))
 
+    def string(self, text: str) -> int:
+        """Return the offset of a text among the strings."""
+        return self._builder.string(text)
+
     def program(self, program: Program, name: str = "") -> tuple[bytes, bytes]:
         """Add a program's functions and lines; return its func_info and line_info."""
         offsets = slot_offsets(program)
@@ -173,8 +177,8 @@ class Writer:
     def _line(self, line: LineInfo, offset: int) -> bytes:
         place = min(line.line, _MAX_LINE) << 10 | min(line.column, _MAX_COLUMN)
         file, text = (
-            self._builder.string(_printable(line.file)),
-            self._builder.string(_printable(line.text)),
+            self._builder.string(printable(line.file)),
+            self._builder.string(printable(line.text)),
         )
         return struct.pack(f"{self._order}4I", offset, file, text, place)
 
@@ -184,7 +188,7 @@ class Writer:
 
 
 def _int(t: Int) -> btf.Int:
-    name = _printable(str(t))
+    name = printable(str(t))
     signed = Encoding.SIGNED if t.signed else Encoding.NONE
     encoding = Encoding.BOOL if name in {"bool", "_Bool"} else signed
     return btf.Int(name, t.size, encoding, t.bits)
@@ -213,7 +217,7 @@ def _identifier(name: str) -> str:
     return f"_{clean}"[:_MAX_NAME] if not clean or clean[0].isdigit() else clean
 
 
-def _printable(text: str) -> str:
+def printable(text: str) -> str:
     """Return text that can do no harm in a log; long lines are cut."""
     return "".join(
         ch if ch.isprintable() else " " if ch == "\t" else "?" for ch in text[:_MAX_TEXT]
