@@ -13,6 +13,7 @@ LINUX = sys.platform == "linux"
 setup(
     packages=[
         "pybpf",
+        "pybpf.assembly",
         "pybpf.btf",
         "pybpf.cli",
         "pybpf.cli.events",

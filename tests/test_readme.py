@@ -1,5 +1,7 @@
 """Run what the README shows: each command of its consoles, each line of its Python.
 
+Of other pages, the consoles are run.
+
 A comment in front of a block says what is special about it: ``live`` wants a kernel that lets us
 trace; where ``numbers vary``, digits and the rows of histograms are not compared; ``not run`` gives
 a reason. ``…`` stands for anything. A prompt ``#`` is root's, so it only occurs in live blocks.
@@ -35,11 +37,18 @@ class Block:
         return self.text.splitlines()[0]
 
 
-BLOCKS = [
-    Block(*found)
-    for found in re.findall(
-        r"^(?:<!-- ([^\n]*) -->\n)?```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL
-    )
+def blocks_of(text):
+    """Return the blocks of a page."""
+    form = r"^(?:<!-- ([^\n]*) -->\n)?```(\w*)\n(.*?)^```$"
+    return [Block(*found) for found in re.findall(form, text, re.MULTILINE | re.DOTALL)]
+
+
+BLOCKS = blocks_of(README)
+OTHERS = [
+    block
+    for page in ("assembler",)
+    for block in blocks_of((ROOT / f"docs/{page}.md").read_text())
+    if block.language == "console"
 ]
 
 
@@ -47,7 +56,7 @@ def blocks(language):
     """Return parameters of a test: the blocks of a language, those of root marked ``kernel``."""
     return [
         pytest.param(b, id=b.title, marks=[pytest.mark.kernel] * b.live)
-        for b in BLOCKS
+        for b in [*BLOCKS, *OTHERS]
         if b.language == language
     ]
 

@@ -43,7 +43,8 @@ class Number(NamedTuple):
     def shown(self) -> str:
         """How a message calls it: as it was written, and its value where that tells more."""
         text = self.span.text
-        return text if text.strip("+-")[:1].isdigit() else f"{text} ({self.value})"
+        literal = text.lstrip("+-")
+        return text if literal[:1].isdigit() and literal.isalnum() else f"{text} ({self.value})"
 
 
 def _divide(a: int, b: int) -> int:

@@ -147,8 +147,12 @@ class _Lines:
         return Label(found[group], Span(self.source, *found.span(group)))
 
     def _statement(self, position: int, end: int) -> tuple[list[Token], int]:
-        """Return the tokens up to a ``;`` or the end of the line, and where to go on."""
+        """Return the tokens up to a ``;`` or the end of the line, and where to go on.
+
+        Between braces a ``;`` is a token.
+        """
         tokens: list[Token] = []
+        depth = 0
         while position < end:
             start = position
             found = _TOKEN.match(self.text, start, end)
@@ -157,7 +161,8 @@ class _Lines:
                 self.faults.append(Diagnostic(wrong, Span(self.source, start, start + 1)))
                 return [], end
             position = found.end()
-            if found[0] == ";":
+            depth += (found[0] == "{") - (found[0] == "}")
+            if found[0] == ";" and depth <= 0:
                 break
             match found.lastgroup:
                 case "mark" | "number" | "string" | "word" as kind:

@@ -106,6 +106,11 @@ def context(
     return _context(version, kind.name.lower(), attach, privileged)
 
 
+def layouts() -> tuple[str, ...]:
+    """Return the names of all structures that ``layout`` knows."""
+    return tuple(_tables()[0])
+
+
 @cache
 def layout(name: str, version: Version) -> Context:
     """Return a structure of contexts_table as it is in a kernel, with all of its loads, no stores.

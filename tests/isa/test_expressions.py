@@ -131,7 +131,7 @@ x.s:1:6: error: BPF_F_INDEX_MASK (4294967295) does not fit the 32 signed bits of
          ^^^^^^^^^^^^^^^^
   hint: 'r1 = BPF_F_INDEX_MASK ll' loads 64 bits
 
-x.s:1:6: error: 1 << 31 does not fit the 32 signed bits of imm
+x.s:1:6: error: 1 << 31 (2147483648) does not fit the 32 signed bits of imm
     r1 = 1 << 31
          ^^^^^^^
   hint: 'r1 = 1 << 31 ll' loads 64 bits

@@ -101,3 +101,43 @@ def test_a_dump_assembles_as_it_is(objdump):
     lines = objdump(program)
 
     assert assemble("\n".join(lines)).insns == strip_labels(program).insns
+
+
+@pytest.mark.parametrize("triple", ["bpfel", "bpfeb"])
+def test_llvm_assembles_the_same_text_to_the_same_bytes(triple, tmp_path):
+    assembler, copy = shutil.which("llvm-mc"), shutil.which("llvm-objcopy")
+    if assembler is None or copy is None:
+        pytest.skip("llvm-mc and llvm-objcopy are not installed")
+    text = """
+        r1 = 5
+        w1 = -5
+        w1 += w2
+        r1 *= -3
+        r1 s>>= 3
+        w1 = -w1
+        r1 = be16 r1
+        r1 = 0x123456789abc ll
+        r1 = -1 ll
+        r0 = *(u8 *)(r1 - 8)
+        *(u64 *)(r10 + 0) = r2
+        r0 = *(u16 *)skb[r1]
+        lock *(u32 *)(r1 + 0) |= w2
+    top:
+        if r1 s> r2 goto end
+        if w1 <= 5 goto +1
+        if w1 != w2 goto -1
+        if r1 >= 1 << 4 goto top    # expressions
+        r1 = 1 + 2 * 3
+        *(u8 *)(r10 - 4 * 2) = r1
+        goto top
+        call 5
+    end:
+        exit
+    """
+    made, raw = tmp_path / "x.o", tmp_path / "x.bin"
+    argv = [assembler, "-triple", triple, "-mattr=+alu32", "-filetype=obj", "-o", made]
+    subprocess.run(argv, input=text, text=True, check=True)
+    subprocess.run([copy, "-O", "binary", "-j", ".text", made, raw], check=True)
+
+    order = "little" if triple == "bpfel" else "big"
+    assert encode(assemble(text), order) == raw.read_bytes()
