@@ -23,6 +23,7 @@ _COMMANDS = {
     "asm": "assemble eBPF text to bytes",
     "dis": "disassemble objects, loaded programs and bytes",
     "inspect": "show what is in an object or a loaded program, and what it needs",
+    "diff": "show how two objects, loaded programs or files of instructions differ",
     "verify": "judge programs as a kernel's verifier would, one or many",
     "exec": "run eBPF programs in the VM, one or many",
     "fuzz": "hold the parts of pybpf to each other with random programs",

@@ -1,0 +1,110 @@
+"""Two sides to what differs: instructions aligned, jumps by where they lead."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pybpf.inspect.code import of_bytes
+from pybpf.inspect.diff import Side, _aligned, compare, of_code
+from pybpf.inspect.difftext import as_data, text
+from pybpf.isa.assembler import assemble
+from pybpf.isa.encoding import encode
+
+
+def side(source):
+    return of_code(of_bytes(encode(assemble(source)), "little", "main"))
+
+
+def signs(before, after):
+    programs = compare(side(before), side(after)).programs
+    return "".join(row.sign for row in programs[0].rows) if programs else ""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "found"),
+    [
+        ("exit", "exit", ""),
+        ("r0 = 1\nexit", "r0 = 2\nexit", "-+="),
+        ("r0 = 1\nexit", "r0 = 1\nr0 = 2\nexit", "=+="),
+        # The distance of the jump changes, where it leads does not.
+        ("if r0 == 0 goto x\nx: exit", "if r0 == 0 goto x\nr0 = 0\nx: exit", "=+="),
+        # All is the same but where the jump leads.
+        ("if r0 == 0 goto x\nr1 = 0\nx: exit", "if r0 == 0 goto x\nx: r1 = 0\nexit", "-+=="),
+        # Of labels that move only the names change.
+        ("a: goto b\nb: goto a", "b: goto c\nc: goto b", ""),
+        ("r1 = 5 ll\nexit", "r1 = 6 ll\nexit", "-+="),
+    ],
+)
+def test_instructions(before, after, found):
+    assert signs(before, after) == found
+
+
+def test_slots_of_both_sides():
+    rows = compare(side("r1 = 1 ll\nexit"), side("exit")).programs[0].rows
+    assert [(row.sign, row.before, row.after) for row in rows] == [("-", 0, None), ("=", 2, 0)]
+
+
+def test_what_is_added_and_removed():
+    one = Side({"licence": "GPL"}, {"m": {"type": "hash", "entries": "1"}}, {}, {})
+    other = Side({"licence": ""}, {"n": {"type": "array"}}, {"k": {"kind": "kfunc"}},
+                 side("exit").programs)  # fmt: skip
+    assert list(text(compare(one, other))) == [
+        "licence: GPL -> none",
+        "map m: removed (hash)",
+        "map n: added (array)",
+        "extern k: added",
+        "",
+        "program main: added, 1 instructions",
+    ]
+    assert compare(one, one).same
+    assert list(text(compare(one, one))) == []
+
+
+def test_long_facts_are_cut_to_where_they_differ():
+    content = "00" * 200
+    one, other = (Side({}, {"m": {"content": c}}, {}, {}) for c in (content, content[:-2] + "01"))
+    assert list(text(compare(one, other))) == ["map m: content …0 -> …1"]
+
+
+def test_hunks():
+    lines = [f"r0 = {n}" for n in range(20)]
+    changed = [*lines]
+    changed[10] = "r0 = 99"
+    shown = list(text(compare(side("\n".join(lines)), side("\n".join(changed)))))
+    assert shown[0] == "program main: 1 removed, 1 added, 19 the same"
+    assert shown[1] == shown[-1] == "  ..."
+    assert shown[5:7] == ["  10    - r0 = 10", "     10 + r0 = 99"]
+    assert len(shown) == 11
+
+
+def test_names_are_escaped():
+    evil = Side({}, {"\x1b[2J": {"type": "a"}}, {}, {})
+    assert all(line.isprintable() for line in text(compare(Side({}, {}, {}, {}), evil)))
+
+
+def test_data_for_json():
+    data = as_data(compare(side("r0 = 1\nexit"), side("r0 = 2\nexit")))
+    assert not data["same"]
+    (program,) = data["programs"]
+    assert (program["name"], program["what"]) == ("main", "changed")
+    assert program["insns"][1] == {"sign": "+", "before": None, "after": 0, "text": "r0 = 2"}
+
+
+@given(st.lists(st.sampled_from("abc"), max_size=30), st.lists(st.sampled_from("abc"), max_size=30))
+def test_what_is_aligned_is_the_same_and_in_order(before, after):
+    pairs = _aligned(before, after)
+    assert all(before[one] == after[other] for one, other in pairs)
+    assert all(a < c and b < d for (a, b), (c, d) in pairwise(pairs))
+    if before == after:
+        assert len(pairs) == len(before)
+
+
+def test_large_programs_that_repeat_themselves():
+    """As many pairs as would take an exact alignment minutes."""
+    before = ["r0 = 0", "r1 = 1"] * 20_000
+    after = ["r1 = 1", "r0 = 0"] * 20_000
+    assert len(_aligned(before, ["x", *after])) >= 0
