@@ -29,6 +29,7 @@ setup(
         "pybpf.isa",
         "pybpf.kernel",
         "pybpf.kernel.ftrace",
+        "pybpf.objects",
         "pybpf.objfile",
         "pybpf.output",
         "pybpf.target",

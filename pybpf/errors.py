@@ -172,6 +172,15 @@ class ObjectError(PybpfError):
         super().__init__("\n".join((message, *(f"  hint: {hint}" for hint in hints))))
 
 
+class ValueMismatch(PybpfError, ValueError):
+    """A Python value that a C type cannot hold; ``path`` is the part of it, as ``.member[3]``."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"{path.lstrip('.')}: {reason}" if path else reason)
+
+
 class VmFault(PybpfError):
     """An invalid action of a program in the VM; ``pc`` is the index of the instruction."""
 
