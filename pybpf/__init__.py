@@ -12,12 +12,14 @@ if TYPE_CHECKING:
     from pybpf.isa.assembler import assemble
     from pybpf.isa.disassembler import disassemble
     from pybpf.isa.insn import Program
+    from pybpf.objects.object import Object
     from pybpf.tracing import trace
     from pybpf.vm.interpreter import interpret
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Object",
     "Program",
     "__version__",
     "assemble",
@@ -28,6 +30,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "Object": "pybpf.objects.object",
     "Program": "pybpf.isa.insn",
     "assemble": "pybpf.isa.assembler",
     "compile_script": "pybpf.compiler.pipeline",

@@ -330,6 +330,11 @@ int bpf_link_detach(int link)
 	return bpf(BPF_LINK_DETACH, &attr, sizeof(attr));
 }
 
+int bpf_command(u32 cmd, void *attr, u32 size)
+{
+	return bpf(cmd, attr, size);
+}
+
 /* --- mounts --- */
 
 int mount_detached(const char *fstype)

@@ -132,6 +132,12 @@ int bpf_link_uprobe_multi(int prog, uint32_t attach_type, uint32_t flags, uint32
 			  const uint64_t *ref_ctr_offsets, const uint64_t *cookies, uint32_t pid);
 int bpf_link_detach(int link);
 
+/*
+ * Commands that have no function here: `attr` is as long as the kernel's structure for `cmd`, which
+ * may write to it. (Objects of C programs take many kinds of links, and pins.)
+ */
+int bpf_command(uint32_t cmd, void *attr, uint32_t size);
+
 /* Perf events. attr_flags are the bits of perf_event_attr from `disabled` on. */
 int perf_open(uint32_t type, uint64_t config, uint64_t period, uint64_t sample_type,
 	      uint64_t attr_flags, uint32_t wakeup, int pid, int cpu, int group, uint64_t flags);

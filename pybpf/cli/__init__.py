@@ -25,6 +25,7 @@ _COMMANDS = {
     "inspect": "show what is in an object or a loaded program, and what it needs",
     "diff": "show how two objects, loaded programs or files of instructions differ",
     "verify": "judge programs as a kernel's verifier would, one or many",
+    "load": "load an object into the kernel: attach its programs, read its maps",
     "exec": "run eBPF programs in the VM, one or many",
     "fuzz": "hold the parts of pybpf to each other with random programs",
     "events": "check, make, trace and remove the kernel's dynamic events",

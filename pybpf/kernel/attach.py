@@ -103,6 +103,11 @@ class Attachments:
             case Provider.BEGIN | Provider.END:
                 return lambda: None
 
+    @property
+    def links(self) -> tuple[Fd, ...]:
+        """What holds programs attached."""
+        return tuple(self._links)
+
     def detach(self) -> None:
         """Let no program run any more, and wait for those that do."""
         _close(self._links)
@@ -118,15 +123,7 @@ class Attachments:
         self._events.append(event)
 
         def attach() -> None:
-            try:
-                self._links.append(syscall.link_perf_event(prog, event))
-            except KernelError as error:
-                if error.errno != errno.EINVAL:
-                    raise
-                # Linux before 5.15: the program is attached as long as the event is open.
-                syscall.perf_set_bpf(event, prog)
-                self._links.append(event)
-            syscall.perf_enable(event)
+            self._links.append(link_event(prog, event))
 
         return attach
 
@@ -282,6 +279,24 @@ class Attachments:
         hints = (f"the kernel said: {', '.join(sorted(reasons))}",)
         action = f"cannot probe any of the functions that {probe.spec} stands for"
         return KernelError(errno.ENOENT, action, hints=hints)
+
+
+def link_event(prog: Prog, event: Fd) -> Fd:
+    """Attach a program to a perf event and let that count; return the link, or else the event."""
+    try:
+        link = syscall.link_perf_event(prog, event)
+    except KernelError as error:
+        if error.errno != errno.EINVAL:
+            raise
+        # Linux before 5.15: the program is attached as long as the event is open.
+        syscall.perf_set_bpf(event, prog)
+        link = event
+    try:
+        syscall.perf_enable(event)
+    except BaseException:
+        link.close()
+        raise
+    return link
 
 
 def _listed(places: list[_Place]) -> list[int] | list[str]:

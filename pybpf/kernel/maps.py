@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import errno
+import struct
 from collections.abc import Iterator
 from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from pybpf.errors import KernelError
 from pybpf.isa.abi import MapType
 from pybpf.kernel.fd import Fd
-from pybpf.kernel.syscall import check, ffi, lib, map_create
+from pybpf.kernel.syscall import check, ffi, lib, map_create, object_info
 
 if TYPE_CHECKING:
     from pybpf._bpf_syscall import CData  # noqa: TID251 - a type, for mypy only
 
-_PER_CPU = {
+PER_CPU = {
     MapType.PERCPU_HASH,
     MapType.PERCPU_ARRAY,
     MapType.LRU_PERCPU_HASH,
@@ -26,6 +27,7 @@ _PER_CPU = {
 # Entries asked for in one system call, at most: this many, or as many as fit these bytes.
 _BATCH = 4096
 _BATCH_BYTES = 1 << 20
+_TAKE = 21  # BPF_MAP_LOOKUP_AND_DELETE_ELEM
 
 
 class Update(IntEnum):
@@ -61,6 +63,10 @@ def _cpus(which: str) -> tuple[int, ...]:
         first, _, last = part.partition("-")
         cpus += range(int(first), int(last or first) + 1)
     return tuple(cpus)
+
+
+def _address(cdata: CData) -> int:
+    return int(ffi.cast("uintptr_t", cdata))
 
 
 class Map(Fd):
@@ -110,13 +116,51 @@ class Map(Fd):
             inner=inner,
         )
         super().__init__(created.detach())
+        self._describe(map_type, name, key_size, value_size, max_entries, flags)
+
+    def _describe(
+        self,
+        map_type: MapType,
+        name: str,
+        key_size: int,
+        value_size: int,
+        max_entries: int,
+        flags: int,
+    ) -> None:
         self.map_type = map_type
         self.name = name
         self.key_size = key_size
         self.value_size = value_size
         self.max_entries = max_entries
         self.flags = flags
-        self._values = len(possible_cpus()) if map_type in _PER_CPU else 1
+        self._values = len(possible_cpus()) if map_type in PER_CPU else 1
+
+    @classmethod
+    def opened(cls, found: Fd, name: str | None = None) -> Self:
+        """Take over the descriptor of a map, which messages call ``name``, or by its own name.
+
+        Raises KernelError: EINVAL for what is no map, EOPNOTSUPP for one of an unknown type.
+        """
+        info = ffi.new("struct bpf_map_info *")
+        object_info(found, info)
+        try:
+            map_type = MapType(info.type)
+        except ValueError:
+            action = f"cannot use a map of type {info.type}"
+            raise KernelError(errno.EOPNOTSUPP, action) from None
+        made = cls.__new__(cls)
+        Fd.__init__(made, found.detach())
+        made._describe(  # noqa: SLF001 - its own
+            map_type, name or ffi.string(info.name).decode(), info.key_size, info.value_size,
+            info.max_entries, info.map_flags,
+        )  # fmt: skip
+        return made
+
+    def ids(self) -> tuple[int, int]:
+        """Return the numbers that the kernel knows the map and its BTF by; 0: it has none."""
+        info = ffi.new("struct bpf_map_info *")
+        object_info(self, info)
+        return info.id, info.btf_id
 
     def __repr__(self) -> str:
         return f"Map({self.map_type.name}, {self.name!r})"
@@ -124,7 +168,7 @@ class Map(Fd):
     @property
     def _stride(self) -> int:
         """The distance between two CPUs' values, aligned to 8 bytes, be there but one."""
-        return (self.value_size + 7) & ~7 if self.map_type in _PER_CPU else self.value_size
+        return (self.value_size + 7) & ~7 if self.map_type in PER_CPU else self.value_size
 
     def _split(self, raw: bytes) -> tuple[bytes, ...]:
         size, stride = self.value_size, self._stride
@@ -158,6 +202,27 @@ class Map(Fd):
         if result == -errno.ENOENT:
             return False
         check(result, f"cannot delete an entry of map {self.name}")
+        return True
+
+    def take(self, key: bytes) -> tuple[bytes, ...] | None:
+        """Return the value of a key and delete it, at once; of a queue or stack the next (5.14)."""
+        value = ffi.new("char[]", self._stride * self._values)
+        self._key(key)
+        own = ffi.new("char[]", key or 1)
+        place = _address(own) if key else 0
+        attributes = bytearray(struct.pack("=IIQQQ", self.fileno(), 0, place, _address(value), 0))
+        result = lib.bpf_command(_TAKE, ffi.from_buffer(attributes), len(attributes))
+        if result == -errno.ENOENT:
+            return None
+        check(result, f"cannot take from map {self.name}")
+        return self._split(ffi.buffer(value)[:])
+
+    def matches(self, value: bytes) -> bool:
+        """Whether a bloom filter may hold a value (Linux 5.16)."""
+        result = lib.bpf_map_lookup(self.fileno(), ffi.NULL, ffi.from_buffer(bytearray(value)), 0)
+        if result == -errno.ENOENT:
+            return False
+        check(result, f"cannot look up in map {self.name}")
         return True
 
     def freeze(self) -> None:
@@ -205,10 +270,11 @@ class Map(Fd):
             for key in list(self.keys()):
                 self.delete(key)
 
-    def _key(self, key: bytes) -> bytes:
+    def _key(self, key: bytes) -> bytes | CData:
+        """Return a key as the kernel takes it: none where the map has none."""
         if len(key) != self.key_size:
             raise ValueError(f"a key of map {self.name} has {self.key_size} bytes, not {len(key)}")
-        return key
+        return key or ffi.NULL
 
     def _batches(self) -> Iterator[tuple[bytes, tuple[bytes, ...]]]:
         size = self._stride * self._values

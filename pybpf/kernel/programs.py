@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pybpf.dataclass import dataclass
 from pybpf.errors import KernelError
-from pybpf.isa.abi import AttachType, ProgType
+from pybpf.isa.abi import ProgType
 from pybpf.kernel import syscall
 from pybpf.kernel.fd import Fd
 from pybpf.kernel.syscall import TestRun, ffi
@@ -144,12 +145,17 @@ def load(
     name: str = "",
     *,
     licence: str = "GPL",
-    expected_attach_type: AttachType | None = None,
+    expected_attach_type: int | None = None,
     debug: DebugInfo | None = None,
+    flags: int = 0,
     attach_btf_id: int = 0,
+    attach_fd: Fd | None = None,
     kern_version: int = 0,
+    modules: Sequence[Fd] = (),
 ) -> Prog:
     """Load encoded instructions whose map references are file descriptors.
+
+    What it is attached to, and ``modules``, are as in ``syscall.try_load``.
 
     Raises KernelError with the verifier's log and, as hints, the lines of it that say why. Writing
     the log takes time, so it is asked for by a second load, when the first has failed.
@@ -162,11 +168,14 @@ def load(
             name,
             licence=licence,
             expected_attach_type=expected_attach_type,
+            flags=flags,
             btf=debug.btf if debug else None,
             func_info=debug.func_info if debug else b"",
             line_info=debug.line_info if debug else b"",
             attach_btf_id=attach_btf_id,
+            attach_fd=attach_fd,
             kern_version=kern_version,
+            modules=modules,
             log=log,
         )
 

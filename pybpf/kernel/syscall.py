@@ -128,13 +128,15 @@ def prog_load(
     name: str = "",
     *,
     licence: str = "GPL",
-    expected_attach_type: AttachType | None = None,
+    expected_attach_type: int | None = None,
     flags: int = 0,
     btf: Fd | None = None,
     func_info: bytes = b"",
     line_info: bytes = b"",
     attach_btf_id: int = 0,
+    attach_fd: Fd | None = None,
     kern_version: int = 0,
+    modules: Sequence[Fd] = (),
     log: bytearray | None = None,
 ) -> Fd:
     """Load a program of encoded instructions; the verifier writes to ``log`` where one is given."""
@@ -149,7 +151,9 @@ def prog_load(
         func_info=func_info,
         line_info=line_info,
         attach_btf_id=attach_btf_id,
+        attach_fd=attach_fd,
         kern_version=kern_version,
+        modules=modules,
         log=log,
     )
     return Fd(check(fd, f"cannot load the program {name or prog_type.name.lower()}"))
@@ -167,14 +171,27 @@ def try_load(
     func_info: bytes = b"",
     line_info: bytes = b"",
     attach_btf_id: int = 0,
+    attach_fd: Fd | None = None,
     kern_version: int = 0,
+    modules: Sequence[Fd] = (),
     log: bytearray | None = None,
     log_level: int = LOG_INSNS,
 ) -> int:
     """Load a program of any type as ``prog_load`` does; return its descriptor or -errno.
 
-    For those that load many programs and expect refusals.
+    For those that load many programs and expect refusals. ``attach_btf_id`` is of the kernel's own
+    types, or of what ``attach_fd`` is: the BTF of a module, or a program. ``modules`` are the BTF
+    that calls of kfuncs count from 1 on.
     """
+    if modules:
+        from pybpf.kernel import packed
+
+        return packed.try_load(
+            insns, prog_type, name, licence=licence, expected_attach_type=expected_attach_type,
+            flags=flags, btf=btf, func_info=func_info, line_info=line_info,
+            attach_btf_id=attach_btf_id, attach_fd=attach_fd, kern_version=kern_version, log=log,
+            log_level=log_level, modules=modules,
+        )  # fmt: skip
     return lib.bpf_prog_load(
         prog_type,
         expected_attach_type,
@@ -190,7 +207,7 @@ def try_load(
         line_info,
         len(line_info) // 16,
         attach_btf_id,
-        0,
+        attach_fd.fileno() if attach_fd else 0,
         ffi.from_buffer(log) if log else ffi.NULL,
         len(log) if log else 0,
         log_level if log else 0,

@@ -24,7 +24,7 @@ from pybpf.objfile.types import kernel_types
 
 _SLEEPABLE, _XDP_HAS_FRAGS = 1 << 4, 1 << 5
 # Map types that take no types of keys and values (libbpf's bpf_object__create_map).
-_WITHOUT_TYPES = frozenset(
+WITHOUT_TYPES = frozenset(
     {
         MapType.PERF_EVENT_ARRAY, MapType.CGROUP_ARRAY, MapType.STACK_TRACE, MapType.ARRAY_OF_MAPS,
         MapType.HASH_OF_MAPS, MapType.DEVMAP, MapType.DEVMAP_HASH, MapType.CPUMAP, MapType.XSKMAP,
@@ -69,16 +69,13 @@ def _program(found: Object, program: ObjectProgram, types: bytes) -> CorpusProgr
         code = encode(program.program, "little")
     except EncodingError as error:
         raise ObjectError(found.path, str(error), section=program.section) from None
-    traits = program.kind.kind.traits if program.kind is not None else Trait.NONE
-    flags = _SLEEPABLE if Trait.SLEEPABLE in traits else 0
-    flags |= _XDP_HAS_FRAGS if Trait.FRAGS in traits else 0
     functions = types and all(info.type for info in program.functions)
     return CorpusProgram(
         program.name,
         int(program.program.prog_type),
         code,
         int(program.program.expected_attach_type or 0),
-        flags,
+        prog_flags(program),
         tuple(_map(found, name) for name in numbers),
         tuple(fixups),
         program.program.licence,
@@ -88,6 +85,13 @@ def _program(found: Object, program: ObjectProgram, types: bytes) -> CorpusProgr
         else b"",
         kfuncs=tuple((one.slot, one.name) for one in program.references if one.use is Use.KFUNC),
     )
+
+
+def prog_flags(program: ObjectProgram) -> int:
+    """Return the flags that the name of a program's section asks for, as BPF_PROG_LOAD has them."""
+    traits = program.kind.kind.traits if program.kind is not None else Trait.NONE
+    flags = _SLEEPABLE if Trait.SLEEPABLE in traits else 0
+    return flags | (_XDP_HAS_FRAGS if Trait.FRAGS in traits else 0)
 
 
 def _map(found: Object, name: str) -> CorpusMap:
@@ -104,7 +108,7 @@ def _converted(spec: ObjectMap) -> CorpusMap:
     if spec.map_type in _RINGS and entries:
         # Loaders make it a power of 2 of pages.
         entries = max(_PAGE, 1 << (entries - 1).bit_length())
-    typed = spec.map_type not in _WITHOUT_TYPES
+    typed = spec.map_type not in WITHOUT_TYPES
     filled = spec.initial is not None and spec.initial.count(0) < len(spec.initial)
     return CorpusMap(
         spec.map_type,
