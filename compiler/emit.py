@@ -6,7 +6,7 @@ allocation put ``left`` where ``dst`` is to be. Jumps to the next block are left
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 
 from pybpf.compiler.allocate import Allocation
@@ -45,7 +45,7 @@ from pybpf.compiler.regalloc import ARGUMENTS
 from pybpf.compiler.simplify import INVERTED
 from pybpf.isa.abi import AttachType, ProgType
 from pybpf.isa.helpers import HELPERS
-from pybpf.isa.insn import R0, R1, R10, LineInfo, Program, insn
+from pybpf.isa.insn import R0, R1, R10, Program, insn, lines_of
 from pybpf.isa.semantics import signed
 from pybpf.source import Span
 from pybpf.target.features import CPU_V4
@@ -101,23 +101,9 @@ def emit(
         allocation.function.name,
         prog_type,
         expected_attach_type,
-        lines=tuple(_lines(code.spans)),
+        lines=tuple(lines_of(code.spans)),
         spans=tuple(code.spans),
     )
-
-
-def _lines(spans: Sequence[Span | None]) -> Iterator[LineInfo]:
-    """Yield an entry wherever the line changes; the kernel wants one for the first instruction."""
-    current = next((span for span in spans if span), None)
-    shown: tuple[str, int] | None = None
-    for index, span in enumerate(spans):
-        current = span or current
-        if current is None:
-            return
-        line, column = current.source.position(current.start)
-        if (current.source.name, line) != shown:
-            shown = (current.source.name, line)
-            yield LineInfo(index, *shown, column, current.source.line(line))
 
 
 class _Emission:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import cast
 
 from pybpf.compiler import ir, tast
 from pybpf.compiler.builtins.values import STACKS
@@ -25,6 +26,7 @@ from pybpf.script import (
     Filled,
     MapRole,
     MapSpec,
+    Needs,
     ProbeSpec,
     Provider,
 )
@@ -61,13 +63,36 @@ def compile_script(
     options: Options | None = None,
 ) -> CompiledScript:
     """Compile a script; raises LexError, ParseError or ScriptTypeError with the places at fault."""
+    return _compile(text, target, options)[1]
+
+
+def compile_ahead(
+    text: str | Source,
+    target: Target,
+    options: Options | None = None,
+) -> tuple[CompiledScript, Needs]:
+    """Compile a script that may run later and elsewhere; return what it needs to be as here, too.
+
+    ``$target`` must be in the environment. Raises as ``compile_script`` does.
+    """
+    from pybpf.compiler.needs import Watched, needs
+
+    source = Source("<script>", text) if isinstance(text, str) else text
+    watched = Watched(target, source)
+    typed, script = _compile(source, cast("Target", watched), options)
+    return script, needs(typed, script, watched)
+
+
+def _compile(
+    text: str | Source, target: Target, options: Options | None
+) -> tuple[tast.TypedScript, CompiledScript]:
     options = options or Options()
     source = Source("<script>", text) if isinstance(text, str) else text
     with deep_recursion(source):
         typed = infer(parse_text(source), target)
         narrow = options.cgroup is not None
         functions = [lower(typed, p, target, cgroup=narrow) for p in typed.probes]
-        return link(typed, functions, target, options)
+        return typed, link(typed, functions, target, options)
 
 
 @contextmanager

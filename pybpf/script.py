@@ -12,7 +12,7 @@ from pybpf.dataclass import dataclass, field
 from pybpf.isa.abi import MapType
 from pybpf.isa.insn import Program
 from pybpf.source import Source, Span
-from pybpf.types import Struct, Type
+from pybpf.types import U64, Array, Struct, Type
 
 
 class MapRole(StrEnum):
@@ -80,6 +80,14 @@ class MapSpec:
     def buckets(self) -> int:
         """How many buckets a QUANTIZE map's value has."""
         return self.value_size // 8
+
+    @property
+    def content(self) -> Type:
+        """What the value of one CPU consists of."""
+        if self.role is MapRole.MAP and self.value is not None:
+            return self.value
+        number = self.value if self.role is MapRole.SUM and self.value is not None else U64
+        return number if self.value_size == 8 else Array(number, self.value_size // 8)
 
 
 class EventKind(StrEnum):
@@ -228,3 +236,36 @@ class CompiledScript:
             if spec.name == name:
                 return spec
         raise KeyError(name)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordField:
+    """A field of a tracepoint's record, where its format file says that it is; sizes in bytes."""
+
+    tracepoint: str
+    name: str
+    offset: int
+    size: int
+    signed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What code has in it of the target that it was compiled for, beside the architecture.
+
+    ``release`` is that kernel's; only where code depends on its types (``types``) does another
+    one's not do. ``features`` are those that the code makes use of. ``pids`` says whether it knows
+    processes by their numbers, which are then those of ``pid_namespace``. ``fields`` are what it
+    reads of records, ``events`` the ids of tracepoints and ``addresses`` the kernel's symbols that
+    became constants, and ``environment`` what stood for ``$name``.
+    """
+
+    release: str
+    features: tuple[str, ...] = ()
+    pids: bool = False
+    pid_namespace: tuple[int, int] | None = None
+    types: bool = False
+    fields: tuple[RecordField, ...] = ()
+    events: tuple[tuple[str, int], ...] = ()
+    addresses: tuple[tuple[str, int], ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()

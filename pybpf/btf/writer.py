@@ -150,6 +150,11 @@ class Writer:
         """Return the offset of a text among the strings."""
         return self._builder.string(text)
 
+    def main(self, program: Program, name: str = "") -> int:
+        """Return the number of the function that a program begins with."""
+        context = Ptr(_CONTEXTS.get(program.prog_type, VOID))
+        return self.function(name or program.name or "prog", Func(INT, (("ctx", context),)))
+
     def program(self, program: Program, name: str = "") -> tuple[bytes, bytes]:
         """Add a program's functions and lines; return its func_info and line_info."""
         offsets = slot_offsets(program)
@@ -158,10 +163,7 @@ class Writer:
         functions, lines = bytearray(), bytearray()
         for start in starts:
             if start == 0:
-                context = Ptr(_CONTEXTS.get(program.prog_type, VOID))
-                number = self.function(
-                    name or program.name or "prog", Func(INT, (("ctx", context),))
-                )
+                number = self.main(program, name)
             else:
                 number = self.function(labels.get(start, f"sub_{start}"), Func(INT))
             functions += struct.pack(f"{self._order}2I", offsets[start], number)

@@ -95,13 +95,13 @@ def _batch(options: argparse.Namespace) -> int:
 
 def _program(name: str) -> Program:
     """Read a program in whatever form it is; raises UsageError, EncodingError, AssemblyError."""
-    from pybpf.cli.subjects import ELF, plain_text
+    from pybpf.cli.subjects import plain_text
     from pybpf.isa.assembler import assemble
     from pybpf.isa.encoding import decode
 
     is_text = any(each in name for each in " ;\n") and not inputs.is_file(name)
     data = os.fsencode(name) if is_text else inputs.read_bytes(name)
-    if data.startswith(ELF):
+    if data.startswith(inputs.ELF):
         raise UsageError(f"{name} is an object; only `pybpf verify` takes those")
     title = "<program>" if is_text else "<stdin>" if name == "-" else name
     code = inputs.from_hex(data)

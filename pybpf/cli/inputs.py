@@ -14,7 +14,14 @@ from pybpf.cli import UsageError
 from pybpf.source import Source
 
 if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from pybpf.compiler.pipeline import Options
     from pybpf.target.target import Target
+
+ELF = b"\x7fELF"
+"""What object files begin with."""
+_DEFAULT_MAP = 4096
 
 _LIKE_A_FILE = re.compile(r"[\w./~+-]+")
 _LONGEST = 256 << 20
@@ -63,10 +70,23 @@ def as_text(name: str, data: bytes) -> Source:
 
 def script(argument: str | None) -> Source:
     """Return the script that an argument names (a file, or ``-``) or is; raises UsageError."""
+    found = script_or_object(argument)
+    if isinstance(found, bytes):
+        hint = "`pybpf run` runs those that `pybpf compile -o` made"
+        raise UsageError(f"{argument} is an object file, not a script\n  hint: {hint}")
+    return found
+
+
+def script_or_object(argument: str | None) -> Source | bytes:
+    """Return the script that an argument names or is, or the bytes of the object that it names.
+
+    Raises UsageError.
+    """
     if argument is None:
         raise UsageError("no script given\n  hint: such as 'BEGIN { print(\"hello\"); }'")
     if is_file(argument):
-        return read_text(argument)
+        data = read_bytes(argument)
+        return data if data.startswith(ELF) else as_text(argument, data)
     if _LIKE_A_FILE.fullmatch(argument) and argument not in {"BEGIN", "END"}:
         raise UsageError(
             f"there is no file '{argument}', and it is no script either\n"
@@ -89,6 +109,50 @@ def is_file(name: str) -> bool:
     if stat.S_ISDIR(mode):
         raise UsageError(f"{name} is a directory, not a script")
     return True
+
+
+def write_bytes(name: str, data: bytes) -> None:
+    """Write a file, or to standard output for ``-``; raises UsageError."""
+    if name == "-":
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        return
+    try:
+        with open(name, "wb") as file:  # noqa: PTH123 - as above
+            file.write(data)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"cannot write {name}: {reason}") from None
+
+
+def declare_sizes(parser: ArgumentParser) -> None:
+    """Declare the options that say how large what a script needs is, and whom it is about."""
+    add = parser.add_argument
+    add("--map-size", type=count, metavar="N", help=f"entries of each map ({_DEFAULT_MAP})")
+    add(
+        "--buffer", type=_buffer, metavar="SIZE",
+        help="room for records, such as 64K or 16M (8M, or what is enough)",
+    )  # fmt: skip
+    add(
+        "--cgroup", metavar="PATH",
+        help="trace only what is in that cgroup or below; `self` is that of pybpf",
+    )  # fmt: skip
+
+
+def sizes(options: Namespace) -> Options:
+    """Return what these options say."""
+    from pybpf.compiler.pipeline import Options
+
+    return Options(
+        map_entries=_DEFAULT_MAP if options.map_size is None else options.map_size,
+        buffer_size=options.buffer,
+        cgroup=options.cgroup,
+    )
+
+
+def _buffer(text: str) -> int:
+    """Return the size rounded up to a power of two, as the kernel wants it."""
+    return ring(size(text))
 
 
 def environment(arguments: Sequence[str]) -> dict[str, str]:

@@ -10,7 +10,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from pybpf.cli import UsageError, inputs
-from pybpf.cli.subjects import ELF
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +31,7 @@ def opened(name: str, byteorder: ByteOrder = "little") -> Object | Code | Loaded
     if name.startswith(_ID):
         return _loaded(name)
     data = inputs.read_bytes(name)
-    if data.startswith(ELF):
+    if data.startswith(inputs.ELF):
         from pybpf.objfile.object import Object
 
         return Object.parse(data, "<stdin>" if name == "-" else name)

@@ -1,4 +1,4 @@
-"""Run a ply script on the live kernel, or on recorded events in the built-in VM."""
+"""Run a ply script, or an object made of one, on the live kernel, or recorded events in the VM."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pybpf import __version__
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     from pybpf.source import Source
     from pybpf.target.target import Target
 
-_DEFAULT_MAP = 4096
 _DEFAULT_PROBES = 1000
+_Compile = Callable[["Target"], "CompiledScript"]
+"""What makes a script ready for a target."""
 
 
 def declare_ply(parser: argparse.ArgumentParser) -> None:
@@ -44,18 +46,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     declare_ply(parser)
     add = parser.add_argument
     add("--format", choices=("text", "json"), default="text", help="JSON lines instead of text")
-    add(
-        "--map-size", type=inputs.count, default=_DEFAULT_MAP, metavar="N",
-        help=f"entries of each map ({_DEFAULT_MAP})",
-    )  # fmt: skip
-    add(
-        "--buffer", type=_buffer, metavar="SIZE",
-        help="room for records, such as 64K or 16M (8M, or what is enough)",
-    )  # fmt: skip
-    add(
-        "--cgroup", metavar="PATH",
-        help="trace only what is in that cgroup or below; `self` is that of pybpf",
-    )  # fmt: skip
+    inputs.declare_sizes(parser)
     add(
         "--max-probes", type=inputs.count, metavar="N", default=_DEFAULT_PROBES,
         help=f"functions that patterns may match where each takes an event ({_DEFAULT_PROBES})",
@@ -69,18 +60,13 @@ def declare(parser: argparse.ArgumentParser) -> None:
     add("--no-verify", action="store_true", help="leave the verifier's model alone")
 
 
-def _buffer(text: str) -> int:
-    """Return the size rounded up to a power of two, as the kernel wants it."""
-    return inputs.ring(inputs.size(text))
-
-
 def main(options: argparse.Namespace) -> int:
     """Run the script and return the exit status that it means."""
     if options.self_test:
         from pybpf.cli import doctor
 
         return doctor.examine(json=options.format == "json")
-    source = inputs.script(options.script)
+    given = inputs.script_or_object(options.script)
     if options.target and not (options.vm or options.dry_run):
         raise UsageError("--target goes with --vm or --dry-run: a live run is for this machine")
     if options.vm and options.command is not None:
@@ -89,10 +75,38 @@ def main(options: argparse.Namespace) -> int:
         raise UsageError("--vm wants recorded events: --events FILE")
     if options.events is not None and not options.vm:
         options.vm = _no_kernel(options.events)
-    environment = {str(i): a for i, a in enumerate(options.arguments, start=1)}
-    environment["0"] = source.name
     run = _run_vm if options.vm else _run_live
-    return run(options, source, environment)
+    if isinstance(given, bytes):
+        return run(options, _ahead(options, given), {})
+    environment = {str(i): a for i, a in enumerate(options.arguments, start=1)}
+    environment["0"] = given.name
+    return run(options, partial(_compile, options, given), environment)
+
+
+def _ahead(options: argparse.Namespace, data: bytes) -> _Compile:
+    """Return what makes the script in an object ready; raises UsageError for what it has settled.
+
+    The compiler is not loaded.
+    """
+    from pybpf.objfile.unpack import unpack
+    from pybpf.target.needs import fitted
+
+    if options.arguments:
+        raise UsageError(
+            f"{options.script} takes no arguments: what $1 stands for was settled when it was made"
+            "\n  hint: put them behind the script of `pybpf compile -o`"
+        )
+    for name in ("map_size", "buffer", "cgroup"):
+        if getattr(options, name) is not None:
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(
+                f"{option} is about compiling, and {options.script} is compiled"
+                f"\n  hint: `pybpf compile {option} … -o` takes it"
+            )
+    if options.dump:
+        raise UsageError(f"-S shows how a script is compiled, and {options.script} is compiled")
+    packed = unpack(data, options.script)
+    return lambda target: fitted(packed.script, packed.needs, target, options.script)
 
 
 def _no_kernel(events: str) -> bool:
@@ -115,9 +129,9 @@ def _say(text: str) -> None:
 
 
 def _compile(options: argparse.Namespace, source: Source, target: Target) -> CompiledScript:
-    from pybpf.compiler.pipeline import Options, compile_script
+    from pybpf.compiler.pipeline import compile_script
 
-    sizes = Options(map_entries=options.map_size, buffer_size=options.buffer, cgroup=options.cgroup)
+    sizes = inputs.sizes(options)
     if options.dump:
         from pybpf.compiler.dump import STAGES, dump
 
@@ -157,13 +171,13 @@ def _print_all(rows: Iterator[Row | Block], show: Callable[[Row | Block], None])
         show(row)
 
 
-def _run_vm(options: argparse.Namespace, source: Source, environment: dict[str, str]) -> int:
+def _run_vm(options: argparse.Namespace, compiled: _Compile, environment: dict[str, str]) -> int:
     from pybpf.vm.driver import read_events, run_events
 
     if options.cgroup is not None:
         raise UsageError("--cgroup is about this machine: recorded events have no cgroups")
     target = inputs.target(options.target, environment)
-    script = _compile(options, source, target)
+    script = compiled(target)
     events = read_events(inputs.read_text(options.events))
     if options.dry_run:
         return _verify(options, script, target)
@@ -178,10 +192,10 @@ def _run_vm(options: argparse.Namespace, source: Source, environment: dict[str, 
     return code or _complete(lost, options)
 
 
-def _run_live(options: argparse.Namespace, source: Source, environment: dict[str, str]) -> int:
+def _run_live(options: argparse.Namespace, compiled: _Compile, environment: dict[str, str]) -> int:
     if options.dry_run:
         target = inputs.target(options.target, environment)
-        return _verify(options, _compile(options, source, target), target)
+        return _verify(options, compiled(target), target)
     from pybpf.cli.progress import Bar
     from pybpf.kernel.child import Child
     from pybpf.session import Session
@@ -193,7 +207,7 @@ def _run_live(options: argparse.Namespace, source: Source, environment: dict[str
             child = stack.enter_context(Child(options.command))
             environment["target"] = str(child.pid)
         target = inputs.target(None, environment)
-        script = _compile(options, source, target)
+        script = compiled(target)
         show = Printer(
             target,
             json=options.format == "json",

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pybpf.target.profile import Profile
     from pybpf.verifier.subject import Subject
 
-ELF = b"\x7fELF"
 _DIGITS = 10
 # No script begins like this: there a probe comes first.
 _INSTRUCTION = re.compile(
@@ -62,7 +61,7 @@ def subjects(options: argparse.Namespace, kernel: Profile) -> Sequence[Subject]:
                 raise UsageError(f"--{name} is about a single program: it goes with --type")
     is_file = inputs.is_file(options.file)
     data = inputs.read_bytes(options.file) if is_file else None
-    if data is not None and data.startswith(ELF):
+    if data is not None and data.startswith(inputs.ELF):
         found = _object(data, options, kernel)
     elif options.btf is not None:
         raise UsageError("--btf is about CO-RE: it goes with an object")

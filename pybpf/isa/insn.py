@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
@@ -100,3 +100,17 @@ def insn(
 ) -> Insn:
     """Return the instruction of the table row called ``name`` (KeyError where there is none)."""
     return Insn(OPS[name], dst, src, off, imm, symbol)
+
+
+def lines_of(spans: Sequence[Span | None]) -> Iterator[LineInfo]:
+    """Yield an entry wherever the line changes; the kernel wants one for the first instruction."""
+    current = next((span for span in spans if span), None)
+    shown: tuple[str, int] | None = None
+    for index, span in enumerate(spans):
+        current = span or current
+        if current is None:
+            return
+        line, column = current.source.position(current.start)
+        if (current.source.name, line) != shown:
+            shown = (current.source.name, line)
+            yield LineInfo(index, *shown, column, current.source.line(line))

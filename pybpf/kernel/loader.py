@@ -22,7 +22,6 @@ from pybpf.kernel.maps import Map, possible_cpus
 from pybpf.kernel.programs import DebugInfo, Prog
 from pybpf.kernel.ringbuf import PerfBuffer, Ring, RingBuffer
 from pybpf.script import CompiledScript, MapRole, MapSpec, ProbeSpec
-from pybpf.types import U64, Array, Type
 
 _U32 = struct.Struct("=I")
 
@@ -180,7 +179,7 @@ class Described(ExitStack):
         writer = Writer(sys.byteorder)
         for spec in hashes:
             assert spec.key is not None
-            self._types[spec.name] = writer.type(spec.key), writer.type(_content(spec))
+            self._types[spec.name] = writer.type(spec.key), writer.type(spec.content)
         with suppress(KernelError):
             self._btf = self.enter_context(programs.load_btf(writer.blob()))
 
@@ -190,14 +189,6 @@ class Described(ExitStack):
             with suppress(KernelError):
                 return _create(spec, self._btf, self._types[spec.name])
         return _create(spec)
-
-
-def _content(spec: MapSpec) -> Type:
-    """Return what the value of one CPU consists of."""
-    if spec.role is MapRole.MAP and spec.value is not None:
-        return spec.value
-    number = spec.value if spec.role is MapRole.SUM and spec.value is not None else U64
-    return number if spec.value_size == 8 else Array(number, spec.value_size // 8)
 
 
 _SMALL = 256 << 20
