@@ -66,3 +66,34 @@ def test_the_example_counts_packets(loaded):
     assert "Return value: 2" in said
     (entry,) = json.loads(said.splitlines()[-1])
     assert entry["formatted"] == {"key": 0x800, "value": {"packets": 2, "bytes": 36}}
+
+
+def test_libbpf_finds_what_is_extern(loaded):
+    """Which takes prototypes of kfuncs that are those of the kernel's types."""
+    said = loaded(
+        """
+        .extern bpf_task_from_pid, struct task_struct *(s32 pid)
+        .extern bpf_task_release, void (struct task_struct *p)
+        .extern CONFIG_HZ, unsigned int, kconfig
+        .extern no_such_variable, weak
+        .extern no_such_function, void (void), weak
+        .prog syscall, ask
+            r1 = no_such_variable ll
+            r1 = CONFIG_HZ ll
+            r6 = *(u32 *)(r1 + 0)
+            call kfunc bpf_rcu_read_lock
+            call kfunc bpf_rcu_read_unlock
+            r1 = 1
+            call bpf_task_from_pid
+            if r0 == 0 goto 1f
+            r1 = r0
+            call bpf_task_release
+        1:  r0 = r6
+            exit
+        """,
+        "bpftool prog dump xlated pinned fs/x/ask",
+    )
+
+    for name in ("bpf_rcu_read_lock", "bpf_task_from_pid", "bpf_task_release"):
+        assert f"call {name}#" in said
+    assert "r1 = 0x0\n" in said
