@@ -32,14 +32,18 @@ from typing import IO, Any, Literal
 
 from pybpf.dataclass import dataclass, field
 from pybpf.errors import PybpfError
+from pybpf.isa.table import OPS
 
 VerdictKind = Literal["accept", "reject", "unknown"]
 FixupKind = Literal["map_fd", "map_value"]
 Entry = tuple[bytes, bytes]
 
 # What the field of a lddw that names a register says of a map: the descriptor, or its value.
-_SOURCES: Mapping[FixupKind, int] = {"map_fd": 1, "map_value": 2}
-_LDDW = 0x18
+_SOURCES: Mapping[FixupKind, int] = {
+    "map_fd": OPS["lddw_map_fd"].src or 0,
+    "map_value": OPS["lddw_map_value"].src or 0,
+}
+_LDDW = OPS["lddw"].opcode
 _SLOT = 8
 _U32 = 0xFFFFFFFF
 _LINE = 64 << 20

@@ -33,7 +33,7 @@ from bpf_probes import (
 )
 from limit_probes import limits
 
-from pybpf.isa.abi import AttachType, MapType, ProgType
+from pybpf.isa.abi import AttachType, MapFlag, MapType, ProgType
 from pybpf.isa.helpers import HELPER_NAMES, HELPERS
 from pybpf.target import behaviour
 from pybpf.target.profile import NAMES, ranges
@@ -112,10 +112,9 @@ def attaches(kernel: Kernel) -> dict[str, set[int]]:
 
 
 # Map type -> sizes of key and value, entries and flags with which it can be created.
-_NO_PREALLOC = 1
 MAPS: Mapping[MapType, tuple[int, int, int, int]] = {
     MapType.STACK_TRACE: (4, 8, 1, 0),
-    MapType.LPM_TRIE: (8, 8, 1, _NO_PREALLOC),
+    MapType.LPM_TRIE: (8, 8, 1, MapFlag.NO_PREALLOC),
     MapType.QUEUE: (0, 8, 1, 0),
     MapType.STACK: (0, 8, 1, 0),
     MapType.RINGBUF: (0, 0, 4096, 0),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pybpf.inspect.needs import text as release
+from pybpf.isa.abi import MapFlag
 from pybpf.output.escape import columns, escape_text, pad
 
 if TYPE_CHECKING:
@@ -16,13 +17,6 @@ _LABEL = 10
 _WIDTH = 100
 _DECIDING = 4
 """So many of the things that decide which kernel is the first are told."""
-_FLAGS = {
-    1 << 0: "no_prealloc", 1 << 1: "no_common_lru", 1 << 2: "numa_node", 1 << 3: "rdonly",
-    1 << 4: "wronly", 1 << 5: "stack_build_id", 1 << 6: "zero_seed", 1 << 7: "rdonly_prog",
-    1 << 8: "wronly_prog", 1 << 9: "clone", 1 << 10: "mmapable", 1 << 11: "preserve_elems",
-    1 << 12: "inner_map",
-}  # fmt: skip
-"""``BPF_F_*`` of maps; source: include/uapi/linux/bpf.h."""
 
 
 def report(facts: Facts) -> Iterator[str]:
@@ -97,8 +91,8 @@ def _map(found: MapFacts) -> Iterator[str]:
     yield _sized(found.key, found.key_size)
     yield _sized(found.value, found.value_size)
     yield f"{found.max_entries:,}" if found.max_entries else "-"
-    flags = [name for bit, name in _FLAGS.items() if found.flags & bit]
-    if left := found.flags & ~sum(_FLAGS):
+    flags = [flag.name.lower() for flag in MapFlag if found.flags & flag]
+    if left := found.flags & ~sum(MapFlag):
         flags.append(f"{left:#x}")
     origin = [found.origin] if found.origin.startswith("id ") else []
     yield ", ".join([*origin, *(["pinned by name"] if found.pinned else []), *flags])

@@ -5,7 +5,7 @@ Source: include/uapi/linux/bpf.h. Names are the kernel's without their prefix.
 
 from __future__ import annotations
 
-from enum import IntEnum, IntFlag
+from enum import IntEnum
 
 
 class ProgType(IntEnum):
@@ -148,7 +148,7 @@ class AttachType(IntEnum):
     TRACE_UPROBE_SESSION = 57
 
 
-class MapFlag(IntFlag):
+class MapFlag(IntEnum):
     """``BPF_F_*`` of BPF_MAP_CREATE."""
 
     NO_PREALLOC = 1 << 0
@@ -172,7 +172,7 @@ class MapFlag(IntFlag):
     NO_USER_CONV = 1 << 18
 
 
-class ProgFlag(IntFlag):
+class ProgFlag(IntEnum):
     """``BPF_F_*`` of BPF_PROG_LOAD."""
 
     STRICT_ALIGNMENT = 1 << 0
@@ -183,16 +183,4 @@ class ProgFlag(IntFlag):
     XDP_HAS_FRAGS = 1 << 5
     XDP_DEV_BOUND_ONLY = 1 << 6
     TEST_REG_INVARIANTS = 1 << 7
-
-
-class Pseudo(IntEnum):
-    """``BPF_PSEUDO_*``: what the source register of a ``lddw`` or a call says ``imm`` is."""
-
-    MAP_FD = 1
-    MAP_VALUE = 2
-    BTF_ID = 3
-    FUNC = 4
-    MAP_IDX = 5
-    MAP_IDX_VALUE = 6
-    CALL = 1
-    KFUNC_CALL = 2
+    TOKEN_FD = 1 << 16

@@ -7,7 +7,7 @@ import mmap
 from collections.abc import Mapping
 
 from pybpf.errors import KernelError, ObjectError
-from pybpf.isa.abi import MapType
+from pybpf.isa.abi import MapFlag, MapType
 from pybpf.kernel import packed
 from pybpf.kernel.bpffs import Pins
 from pybpf.kernel.fd import Fd
@@ -16,7 +16,6 @@ from pybpf.objects.table import BpfMap
 from pybpf.objfile.corpus import WITHOUT_TYPES
 from pybpf.objfile.maps import ObjectMap, Origin
 
-_MMAPABLE = 0x400
 _FROZEN = frozenset({Origin.RODATA, Origin.KCONFIG})
 _RINGS = frozenset({MapType.RINGBUF, MapType.USER_RINGBUF})
 
@@ -87,7 +86,7 @@ def _create(spec: ObjectMap, btf: Fd | None, types: tuple[int, int], inner: Fd |
             error.hints += (f"{spec.max_entries} entries are too many: see --map-size",)
         if spec.initial is None or error.errno != errno.EINVAL:
             raise
-    return attempt(spec.flags & ~_MMAPABLE)  # before Linux 5.5
+    return attempt(spec.flags & ~MapFlag.MMAPABLE)  # before Linux 5.5
 
 
 def _entries(spec: ObjectMap) -> int:

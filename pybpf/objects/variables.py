@@ -14,11 +14,11 @@ from typing import Any
 from pybpf.btf.reader import Btf, Variable
 from pybpf.btf.values import Codec
 from pybpf.errors import ObjectError, TargetError, ValueMismatch
+from pybpf.isa.abi import MapFlag
 from pybpf.objects.table import BpfMap
 from pybpf.objfile.maps import Origin
 from pybpf.suggest import did_you_mean
 
-_MMAPABLE = 0x400
 _FROZEN = frozenset({Origin.RODATA, Origin.KCONFIG})
 _OWN = ("_table", "_btf", "_variables", "_elsewhere", "_memory")
 
@@ -119,7 +119,7 @@ class Section:
     def _mapped(self) -> mmap.mmap | None:
         """Return the memory of the map; None where it cannot be mapped."""
         kernel = self._table.kernel
-        if self._memory is None and kernel.flags & _MMAPABLE:
+        if self._memory is None and kernel.flags & MapFlag.MMAPABLE:
             frozen = self._table.spec.origin in _FROZEN
             access = mmap.PROT_READ if frozen else mmap.PROT_READ | mmap.PROT_WRITE
             try:

@@ -38,7 +38,9 @@ from pybpf.objfile.maps import ObjectMap, Origin
 
 _SLOT = 8
 _LDDW, _CALL, _EXIT = OPS["lddw"].opcode, OPS["call_local"].opcode, OPS["exit"].opcode
-_PSEUDO_CALL, _PSEUDO_KFUNC, _PSEUDO_FUNC = 1, 2, 4
+_PSEUDO_CALL, _PSEUDO_KFUNC, _PSEUDO_FUNC = (
+    OPS[name].src or 0 for name in ("call_local", "call_kfunc", "lddw_func")
+)
 _SLOTS_AT_MOST = 1_000_000
 """The most instructions that a kernel takes."""
 _ALL_SLOTS_AT_MOST = 2_000_000

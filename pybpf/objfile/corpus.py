@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pybpf.btf.reader import Btf
 from pybpf.corpus import CorpusMap, CorpusProgram, Fixup, FixupKind
 from pybpf.errors import EncodingError, ObjectError
-from pybpf.isa.abi import MapType
+from pybpf.isa.abi import MapType, ProgFlag
 from pybpf.isa.encoding import encode
 from pybpf.objfile.code import Use
 from pybpf.objfile.maps import ObjectMap, Origin
@@ -22,7 +22,6 @@ from pybpf.objfile.relocate import Relocator
 from pybpf.objfile.sections import Trait
 from pybpf.objfile.types import kernel_types
 
-_SLEEPABLE, _XDP_HAS_FRAGS = 1 << 4, 1 << 5
 # Map types that take no types of keys and values (libbpf's bpf_object__create_map).
 WITHOUT_TYPES = frozenset(
     {
@@ -90,8 +89,8 @@ def _program(found: Object, program: ObjectProgram, types: bytes) -> CorpusProgr
 def prog_flags(program: ObjectProgram) -> int:
     """Return the flags that the name of a program's section asks for, as BPF_PROG_LOAD has them."""
     traits = program.kind.kind.traits if program.kind is not None else Trait.NONE
-    flags = _SLEEPABLE if Trait.SLEEPABLE in traits else 0
-    return flags | (_XDP_HAS_FRAGS if Trait.FRAGS in traits else 0)
+    flags = ProgFlag.SLEEPABLE if Trait.SLEEPABLE in traits else 0
+    return flags | (ProgFlag.XDP_HAS_FRAGS if Trait.FRAGS in traits else 0)
 
 
 def _map(found: Object, name: str) -> CorpusMap:

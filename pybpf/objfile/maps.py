@@ -16,11 +16,10 @@ from enum import StrEnum
 from pybpf.btf.reader import Btf, Kind, Variable
 from pybpf.dataclass import dataclass, field, replace
 from pybpf.errors import ObjectError
-from pybpf.isa.abi import MapType
+from pybpf.isa.abi import MapFlag, MapType
 from pybpf.objfile.elf import Elf, Section, Symbol, SymbolType, between
 from pybpf.objfile.externs import Extern, ExternKind
 
-_RDONLY_PROG, _MMAPABLE = 0x80, 0x400
 _NAME_SIZE = 16
 _LEGACY_WORDS = 5
 _ZEROS_AT_MOST = 256 << 20
@@ -284,7 +283,7 @@ def _data(elf: Elf, btf: Btf | None) -> Iterator[ObjectMap]:
                 reason = f"its {section.size} bytes are too many: {_ZEROS_AT_MOST >> 20} MiB in all"
                 raise ObjectError(elf.path, reason, section=section.name)
         number = types.get(section.name, 0)
-        flags = _MMAPABLE | (_RDONLY_PROG if origin is Origin.RODATA else 0)
+        flags = MapFlag.MMAPABLE | (MapFlag.RDONLY_PROG if origin is Origin.RODATA else 0)
         yield ObjectMap(
             section.name, origin, MapType.ARRAY, 4, section.size, 1, flags=flags,
             initial=section.data if origin is not Origin.BSS else bytes(section.size),
@@ -317,7 +316,8 @@ def _kconfig(elf: Elf, btf: Btf | None, externs: tuple[Extern, ...]) -> Iterator
         return
     size = max(extern.offset + extern.size for extern in options)
     yield ObjectMap(
-        ".kconfig", Origin.KCONFIG, MapType.ARRAY, 4, size, 1, flags=_MMAPABLE | _RDONLY_PROG,
+        ".kconfig", Origin.KCONFIG, MapType.ARRAY, 4, size, 1,
+        flags=MapFlag.MMAPABLE | MapFlag.RDONLY_PROG,
         initial=bytes(size), value_type=btf.datasec(".kconfig") or 0, section=-1,
         kernel_name=_data_name(elf.path, ".kconfig", Origin.KCONFIG),
     )  # fmt: skip

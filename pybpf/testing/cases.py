@@ -20,14 +20,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pybpf.corpus import CorpusMap, CorpusProgram, Fixup, FixupKind, Verdict
-from pybpf.isa.abi import MapType, ProgType
+from pybpf.isa.abi import MapFlag, MapType, ProgFlag, ProgType
 from pybpf.isa.assembler import assemble
 from pybpf.isa.encoding import encode
 from pybpf.isa.layout import slot_offsets
 from pybpf.testing.programs.code import func_info
 
 KERNELS = ("6.1", "6.12", "7.3")
-_RDONLY_PROG = 0x80
 
 
 def _blob() -> tuple[bytes, dict[str, int]]:
@@ -89,13 +88,13 @@ MAPS = {
     "am": CorpusMap(MapType.ARRAY_OF_MAPS, 4, 4, 4, inner_map=_A),
     "q": CorpusMap(MapType.QUEUE, 0, 16, 4),
     "bf": CorpusMap(MapType.BLOOM_FILTER, 0, 16, 4),
-    "ro": CorpusMap(MapType.ARRAY, 4, 16, 1, _RDONLY_PROG),
+    "ro": CorpusMap(MapType.ARRAY, 4, 16, 1, MapFlag.RDONLY_PROG),
     "fz": CorpusMap(
         MapType.ARRAY,
         4,
         64,
         1,
-        _RDONLY_PROG,
+        MapFlag.RDONLY_PROG,
         entries=(
             (bytes(4), b"%d %s %llx\0%y\0%p%pI4%pB\0%5d%%%c\0caf\xc3\xa9\0%s%d\0".ljust(64, b"x")),
         ),
@@ -155,13 +154,12 @@ class Case:
         return CorpusProgram(
             self.name, ProgType[self.prog_type], encode(code, "little"), maps=maps,
             fixups=tuple(fixups), btf=BTF if typed else b"", func_info=info,
-            prog_flags=_SLEEPABLE if self.prog_type == "SYSCALL" else 0,
+            prog_flags=ProgFlag.SLEEPABLE if self.prog_type == "SYSCALL" else 0,
             expected_attach_type=_ATTACH.get(self.prog_type, 0),
             kfuncs=tuple(zip(calls, wanted, strict=True)),
         )  # fmt: skip
 
 
-_SLEEPABLE = 1 << 4
 _ATTACH = {"CGROUP_SOCK_ADDR": 8, "SK_LOOKUP": 36}
 
 

@@ -11,18 +11,13 @@ from collections.abc import Mapping, Sequence
 
 from pybpf.corpus import CorpusMap
 from pybpf.dataclass import dataclass
-from pybpf.isa.abi import MapType
+from pybpf.isa.abi import MapFlag, MapType
 from pybpf.target.profile import Profile
 from pybpf.verifier.refusal import Refusal
 
-NO_PREALLOC, NO_COMMON_LRU, NUMA_NODE = 1 << 0, 1 << 1, 1 << 2
-RDONLY, WRONLY, STACK_BUILD_ID, ZERO_SEED = 1 << 3, 1 << 4, 1 << 5, 1 << 6
-RDONLY_PROG, WRONLY_PROG, MMAPABLE = 1 << 7, 1 << 8, 1 << 10
-PRESERVE_ELEMS, INNER_MAP = 1 << 11, 1 << 12
-SEGV_ON_FAULT, NO_USER_CONV = 1 << 17, 1 << 18
-
-_USER = RDONLY | WRONLY
-_PROGRAM = RDONLY_PROG | WRONLY_PROG
+_F = MapFlag
+_USER = _F.RDONLY | _F.WRONLY
+_PROGRAM = _F.RDONLY_PROG | _F.WRONLY_PROG
 _ACCESS = _USER | _PROGRAM
 _PERCPU_VALUE = 32 << 10
 _PAGE = 4096
@@ -47,34 +42,34 @@ class _Rule:
 _FD = (4,)
 _FD_OR_COOKIE = (4, 8)
 _RULES: Mapping[MapType, _Rule] = {
-    MapType.HASH: _Rule(None, None, NO_PREALLOC | NUMA_NODE | _ACCESS | ZERO_SEED),
-    MapType.PERCPU_HASH: _Rule(None, None, NO_PREALLOC | _ACCESS | ZERO_SEED),
-    MapType.LRU_HASH: _Rule(None, None, NO_COMMON_LRU | NUMA_NODE | _ACCESS | ZERO_SEED),
-    MapType.LRU_PERCPU_HASH: _Rule(None, None, NO_COMMON_LRU | _ACCESS | ZERO_SEED),
-    MapType.HASH_OF_MAPS: _Rule(None, _FD, NO_PREALLOC | NUMA_NODE | _USER | ZERO_SEED),
-    MapType.ARRAY: _Rule((4,), None, NUMA_NODE | _ACCESS | MMAPABLE | INNER_MAP),
+    MapType.HASH: _Rule(None, None, _F.NO_PREALLOC | _F.NUMA_NODE | _ACCESS | _F.ZERO_SEED),
+    MapType.PERCPU_HASH: _Rule(None, None, _F.NO_PREALLOC | _ACCESS | _F.ZERO_SEED),
+    MapType.LRU_HASH: _Rule(None, None, _F.NO_COMMON_LRU | _F.NUMA_NODE | _ACCESS | _F.ZERO_SEED),
+    MapType.LRU_PERCPU_HASH: _Rule(None, None, _F.NO_COMMON_LRU | _ACCESS | _F.ZERO_SEED),
+    MapType.HASH_OF_MAPS: _Rule(None, _FD, _F.NO_PREALLOC | _F.NUMA_NODE | _USER | _F.ZERO_SEED),
+    MapType.ARRAY: _Rule((4,), None, _F.NUMA_NODE | _ACCESS | _F.MMAPABLE | _F.INNER_MAP),
     MapType.PERCPU_ARRAY: _Rule((4,), None, _ACCESS),
-    MapType.PROG_ARRAY: _Rule((4,), _FD, NUMA_NODE | _USER),
-    MapType.PERF_EVENT_ARRAY: _Rule((4,), _FD, NUMA_NODE | _USER | PRESERVE_ELEMS),
-    MapType.CGROUP_ARRAY: _Rule((4,), _FD, NUMA_NODE | _USER),
-    MapType.ARRAY_OF_MAPS: _Rule((4,), _FD, NUMA_NODE | _USER),
-    MapType.STACK_TRACE: _Rule((4,), None, NUMA_NODE | _USER | STACK_BUILD_ID),
-    MapType.LPM_TRIE: _Rule(None, None, NO_PREALLOC | NUMA_NODE | _ACCESS, NO_PREALLOC),
-    MapType.DEVMAP: _Rule((4,), _FD_OR_COOKIE, NUMA_NODE | _USER),
-    MapType.DEVMAP_HASH: _Rule((4,), _FD_OR_COOKIE, NUMA_NODE | _USER),
-    MapType.CPUMAP: _Rule((4,), _FD_OR_COOKIE, NUMA_NODE),
-    MapType.XSKMAP: _Rule((4,), _FD, NUMA_NODE | _USER),
-    MapType.SOCKMAP: _Rule((4,), _FD_OR_COOKIE, NUMA_NODE | _USER),
-    MapType.SOCKHASH: _Rule(None, _FD_OR_COOKIE, NUMA_NODE | _USER),
-    MapType.REUSEPORT_SOCKARRAY: _Rule((4,), _FD_OR_COOKIE, NUMA_NODE | _ACCESS),
-    MapType.CGROUP_STORAGE: _Rule((8, 16), None, NUMA_NODE | _ACCESS, entries=False),
-    MapType.PERCPU_CGROUP_STORAGE: _Rule((8, 16), None, NUMA_NODE | _ACCESS, entries=False),
-    MapType.QUEUE: _Rule((0,), None, NUMA_NODE | _ACCESS),
-    MapType.STACK: _Rule((0,), None, NUMA_NODE | _ACCESS),
-    MapType.BLOOM_FILTER: _Rule((0,), None, NUMA_NODE | _ACCESS | ZERO_SEED),
-    MapType.RINGBUF: _Rule((0,), (0,), NUMA_NODE),
-    MapType.USER_RINGBUF: _Rule((0,), (0,), NUMA_NODE),
-    MapType.ARENA: _Rule((0,), (0,), SEGV_ON_FAULT | MMAPABLE | NO_USER_CONV, MMAPABLE),
+    MapType.PROG_ARRAY: _Rule((4,), _FD, _F.NUMA_NODE | _USER),
+    MapType.PERF_EVENT_ARRAY: _Rule((4,), _FD, _F.NUMA_NODE | _USER | _F.PRESERVE_ELEMS),
+    MapType.CGROUP_ARRAY: _Rule((4,), _FD, _F.NUMA_NODE | _USER),
+    MapType.ARRAY_OF_MAPS: _Rule((4,), _FD, _F.NUMA_NODE | _USER),
+    MapType.STACK_TRACE: _Rule((4,), None, _F.NUMA_NODE | _USER | _F.STACK_BUILD_ID),
+    MapType.LPM_TRIE: _Rule(None, None, _F.NO_PREALLOC | _F.NUMA_NODE | _ACCESS, _F.NO_PREALLOC),
+    MapType.DEVMAP: _Rule((4,), _FD_OR_COOKIE, _F.NUMA_NODE | _USER),
+    MapType.DEVMAP_HASH: _Rule((4,), _FD_OR_COOKIE, _F.NUMA_NODE | _USER),
+    MapType.CPUMAP: _Rule((4,), _FD_OR_COOKIE, _F.NUMA_NODE),
+    MapType.XSKMAP: _Rule((4,), _FD, _F.NUMA_NODE | _USER),
+    MapType.SOCKMAP: _Rule((4,), _FD_OR_COOKIE, _F.NUMA_NODE | _USER),
+    MapType.SOCKHASH: _Rule(None, _FD_OR_COOKIE, _F.NUMA_NODE | _USER),
+    MapType.REUSEPORT_SOCKARRAY: _Rule((4,), _FD_OR_COOKIE, _F.NUMA_NODE | _ACCESS),
+    MapType.CGROUP_STORAGE: _Rule((8, 16), None, _F.NUMA_NODE | _ACCESS, entries=False),
+    MapType.PERCPU_CGROUP_STORAGE: _Rule((8, 16), None, _F.NUMA_NODE | _ACCESS, entries=False),
+    MapType.QUEUE: _Rule((0,), None, _F.NUMA_NODE | _ACCESS),
+    MapType.STACK: _Rule((0,), None, _F.NUMA_NODE | _ACCESS),
+    MapType.BLOOM_FILTER: _Rule((0,), None, _F.NUMA_NODE | _ACCESS | _F.ZERO_SEED),
+    MapType.RINGBUF: _Rule((0,), (0,), _F.NUMA_NODE),
+    MapType.USER_RINGBUF: _Rule((0,), (0,), _F.NUMA_NODE),
+    MapType.ARENA: _Rule((0,), (0,), _F.SEGV_ON_FAULT | _F.MMAPABLE | _F.NO_USER_CONV, _F.MMAPABLE),
 }
 _PERCPU = frozenset(
     {
@@ -114,7 +109,7 @@ def refuse_creation(
     rule = _RULES.get(MapType(map_type))
     if rule is None:
         return None
-    if map_type in _LRU and flags & NO_PREALLOC:
+    if map_type in _LRU and flags & _F.NO_PREALLOC:
         return _ENOTSUPP
     both = flags & _USER == _USER or flags & _PROGRAM == _PROGRAM
     if flags & ~rule.flags or flags & rule.needs != rule.needs or both:
@@ -139,7 +134,7 @@ def _particular(
     if map_type in _RINGS and (max_entries & (max_entries - 1) or max_entries % _PAGE):
         return errno.EINVAL
     if map_type == MapType.STACK_TRACE:
-        each = 32 if flags & STACK_BUILD_ID else 8
+        each = 32 if flags & _F.STACK_BUILD_ID else 8
         if value_size % 8 or value_size % each or value_size // each > _STACK_DEPTH:
             return errno.EINVAL
     if map_type == MapType.LPM_TRIE and key_size not in _LPM_KEY:

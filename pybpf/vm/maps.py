@@ -13,13 +13,12 @@ from collections.abc import Iterable, Iterator
 from errno import E2BIG, EEXIST, EINVAL, ENOENT
 from typing import Protocol
 
-from pybpf.isa.abi import MapType
+from pybpf.isa.abi import MapFlag, MapType
 from pybpf.isa.insn import Program
 from pybpf.script import MapSpec
 from pybpf.vm.memory import AddressSpace, Region
 
 ANY, NOEXIST, EXIST = 0, 1, 2
-_F_RDONLY_PROG = 1 << 7
 
 
 class Map(Protocol):
@@ -49,7 +48,7 @@ class _Values(Kept):
     def __init__(self, spec: MapSpec, memory: AddressSpace, copies: int) -> None:
         super().__init__(spec, memory)
         self._copies = copies
-        self._writable = not spec.flags & _F_RDONLY_PROG
+        self._writable = not spec.flags & MapFlag.RDONLY_PROG
 
     def _new(self) -> list[Region]:
         """Return a zeroed element."""

@@ -4,10 +4,10 @@ import errno
 
 import pytest
 
-from pybpf.isa.abi import AttachType, MapType, ProgType
+from pybpf.isa.abi import AttachType, MapFlag, MapType, ProgType
 from pybpf.isa.helpers import HELPERS
 from pybpf.verifier.mapcompat import ITERABLE, refuse_helper, refuse_program
-from pybpf.verifier.mapcreate import NO_PREALLOC, RDONLY, WRONLY, refuse_creation
+from pybpf.verifier.mapcreate import refuse_creation
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,10 @@ def test_sockets_in_maps(helper, version, prog_type, attach, fits):
             MapType.HASH,
             (5, 10),
             ProgType.PERF_EVENT,
-            {"map_flags": NO_PREALLOC},
+            {"map_flags": MapFlag.NO_PREALLOC},
             "perf_event programs can only use preallocated hash map",
         ),
-        (MapType.HASH, (6, 12), ProgType.PERF_EVENT, {"map_flags": NO_PREALLOC}, None),
+        (MapType.HASH, (6, 12), ProgType.PERF_EVENT, {"map_flags": MapFlag.NO_PREALLOC}, None),
         (MapType.ARRAY, (6, 12), ProgType.SYSCALL, {"sleepable": True}, None),
         (
             MapType.SOCKMAP,
@@ -118,15 +118,15 @@ def test_hashes_and_arrays_can_be_gone_through():
         ((MapType.HASH, 4, 8, 1), None),
         ((MapType.HASH, 0, 8, 1), errno.EINVAL),
         ((MapType.HASH, 4, 8, 0), errno.EINVAL),
-        ((MapType.LRU_HASH, 4, 8, 1, NO_PREALLOC), 524),
+        ((MapType.LRU_HASH, 4, 8, 1, MapFlag.NO_PREALLOC), 524),
         ((MapType.ARRAY, 8, 8, 1), errno.EINVAL),
-        ((MapType.ARRAY, 4, 8, 1, RDONLY | WRONLY), errno.EINVAL),
+        ((MapType.ARRAY, 4, 8, 1, MapFlag.RDONLY | MapFlag.WRONLY), errno.EINVAL),
         ((MapType.PERCPU_ARRAY, 4, 32768, 1), None),
         ((MapType.PERCPU_ARRAY, 4, 32769, 1), errno.E2BIG),
         ((MapType.RINGBUF, 0, 0, 4096), None),
         ((MapType.RINGBUF, 0, 0, 6144), errno.EINVAL),
         ((MapType.LPM_TRIE, 8, 8, 1), errno.EINVAL),
-        ((MapType.LPM_TRIE, 8, 8, 1, NO_PREALLOC), None),
+        ((MapType.LPM_TRIE, 8, 8, 1, MapFlag.NO_PREALLOC), None),
         ((MapType.STACK_TRACE, 4, 1016, 1), None),
         ((MapType.STACK_TRACE, 4, 1024, 1), errno.EINVAL),
         ((MapType.CGROUP_STORAGE, 8, 8, 0), None),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pybpf.corpus import CorpusMap
-from pybpf.isa.abi import MapType, ProgType
+from pybpf.isa.abi import MapFlag, MapType, ProgType
 from pybpf.testing.programs import memory, numbers
 from pybpf.testing.programs.state import Mem
 from pybpf.testing.programs.writer import Writer
 
 _ARRAYS = (MapType.ARRAY, MapType.PERCPU_ARRAY)
-_NO_PREALLOC = 1
 _LOOKUP_TYPES = (
     MapType.HASH, MapType.HASH, MapType.ARRAY, MapType.ARRAY, MapType.PERCPU_HASH,
     MapType.PERCPU_ARRAY, MapType.LRU_HASH, MapType.LPM_TRIE,
@@ -32,7 +31,8 @@ def lookup_map(w: Writer) -> tuple[int, CorpusMap]:
     map_type = w.pick(_DETERMINISTIC if w.exact else _LOOKUP_TYPES)
     array = map_type in _ARRAYS
     key_size = 4 if array else 8 if map_type is MapType.LPM_TRIE else w.pick((1, 4, 4, 8, 13, 16))
-    flags = _NO_PREALLOC if map_type is MapType.LPM_TRIE or (w.chance(0.2) and not array) else 0
+    lazy = map_type is MapType.LPM_TRIE or (w.chance(0.2) and not array)
+    flags = MapFlag.NO_PREALLOC if lazy else 0
     if map_type is MapType.LRU_HASH:
         flags = 0
     entries = w.pick((1, 4, 16)) if array or not w.exact else 64
