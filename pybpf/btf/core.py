@@ -20,6 +20,7 @@ from pybpf.btf.core_spec import (
     TYPE_KINDS,
     Spec,
     describe,
+    fields,
     matched,
     parsed,
     size_of,
@@ -239,7 +240,7 @@ def _field_value(spec: Spec) -> Value:
                 return Value(size)
             case _:
                 raise CoreError("only where an element of an array is, and its size, can be asked")
-    _, member = btf.fields(last.type)[last.number]
+    _, member = fields(btf, last.type)[last.number]
     inner = btf.skip(member.type)
     start, size, bits = spec.bits // 8, size_of(btf, inner), member.bit_size
     plain = not bits

@@ -17,7 +17,7 @@ from pybpf.btf.reader import Btf, Kind
 from pybpf.errors import TargetError
 
 _DEEPEST = 32
-_PAIRS_AT_MOST = 1_000_000
+_PAIRS_AT_MOST = 100_000
 _FLAVOUR = re.compile(r"(.*[^_])___[^_]", re.DOTALL)
 
 AGGREGATES = frozenset({Kind.STRUCT, Kind.UNION})

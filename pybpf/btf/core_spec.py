@@ -12,6 +12,7 @@ Source: what libbpf takes and finds (relo_core.c).
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from pybpf.btf.core_match import (
@@ -91,6 +92,12 @@ class Spec:
         return value
 
 
+@lru_cache(maxsize=64)
+def fields(btf: Btf, number: int) -> tuple[tuple[str, Member], ...]:
+    """Return the members of a structure or union; one is often asked for many of its fields."""
+    return btf.fields(number)
+
+
 def describe(btf: Btf, number: int) -> str:
     """Return a type as ``struct task_struct``, ``union <anon>`` or ``unsigned int``."""
     name = btf.name(number) or "<anon>"
@@ -160,7 +167,7 @@ def _field(btf: Btf, kind: CoreKind, root: int, raw: tuple[int, ...]) -> Spec:
     for index in raw[1:]:
         number = btf.skip(number)
         if btf.kind(number) in AGGREGATES:
-            members = btf.fields(number)
+            members = fields(btf, number)
             if index >= len(members):
                 raise CoreError(f"{describe(btf, number)} has no member {index}")
             name, member = members[index]
@@ -185,7 +192,7 @@ def _element(btf: Btf, last: Accessor, number: int, index: int) -> int | None:
     array = btf.array(number)
     if array is None:
         return None
-    flexible = not array[1] and last.name and last.number == len(btf.fields(last.type)) - 1
+    flexible = not array[1] and last.name and last.number == len(fields(btf, last.type)) - 1
     return btf.skip(array[0]) if index < array[1] or flexible else None
 
 
@@ -253,7 +260,7 @@ class _Walk:
         """Return the member of that name, perhaps of nameless ones within, and walk to it."""
         if number in self._missing:
             return None
-        for index, (name, member) in enumerate(self._target.fields(number)):
+        for index, (name, member) in enumerate(fields(self._target, number)):
             if name and name != wanted.name:
                 continue
             self._step(index, member.bit_offset)
@@ -271,6 +278,6 @@ class _Walk:
         self, wanted: Accessor, found: Accessor, member: Member
     ) -> tuple[Accessor, Member] | None:
         local = self._local.btf
-        _, mine = local.fields(wanted.type)[wanted.number]
+        _, mine = fields(local, wanted.type)[wanted.number]
         there = fields_compatible(local, mine.type, self._target, member.type)
         return (found, member) if there else None

@@ -34,6 +34,8 @@ def rejection(subject: Subject, report: Report) -> str:
     lines = [Diagnostic(_message(subject, report), span).render()]
     if report.insn is not None:
         lines.append(f"  instruction {report.insn}: {subject.text(report.insn)}")
+        if note := subject.notes.get(report.insn):
+            lines.append(f"  {note}")
     explanation = explain(report.message, report.errno)
     if explanation is not None:
         lines += [f"  why: {explanation.why}", f"  fix: {explanation.fix}"]
@@ -72,6 +74,7 @@ def _program(subject: Subject, report: Report) -> Mapping[str, Any]:
         "insn": report.insn,
         "instruction": None if report.insn is None else subject.text(report.insn),
         "source": None if report.insn is None else _place(subject, report.insn),
+        "note": None if report.insn is None else subject.notes.get(report.insn),
         "message": report.message,
         "errno": report.errno,
         "kind": None if explanation is None else explanation.kind,

@@ -18,7 +18,7 @@ from pybpf.isa.encoding import encode
 from pybpf.objfile.code import Use
 from pybpf.objfile.maps import ObjectMap, Origin
 from pybpf.objfile.object import Object, ObjectProgram
-from pybpf.objfile.relocate import Relocator
+from pybpf.objfile.relocate import Relocated, Relocator
 from pybpf.objfile.sections import Trait
 from pybpf.objfile.types import kernel_types
 
@@ -47,13 +47,21 @@ def corpus_programs(
     Raises ObjectError for one that cannot be encoded or relocated, or is for a machine of the other
     byte order.
     """
+    for done, corpus in relocated_programs(found, target):
+        yield done.program, corpus
+
+
+def relocated_programs(
+    found: Object, target: Btf | None
+) -> Iterator[tuple[Relocated, CorpusProgram]]:
+    """Yield the same with the report of what was relocated; raises ObjectError, too."""
     if found.byteorder != "little":
         raise ObjectError(found.path, "the object is for a big-endian machine")
     types = kernel_types(found)
     relocator = None if target is None else Relocator(found, target)
     for program in found.programs:
-        one = program if relocator is None else relocator.relocated(program).program
-        yield one, _program(found, one, types)
+        done = relocator.relocated(program) if relocator else Relocated(program, ())
+        yield done, _program(found, done.program, types)
 
 
 def _program(found: Object, program: ObjectProgram, types: bytes) -> CorpusProgram:

@@ -58,9 +58,11 @@ def _section(path: str) -> bytes:
     with open(path, "rb") as file:  # noqa: PTH123 - as above
         try:
             section = ELFFile(file).get_section_by_name(".BTF")
-            if section is None or section.data_size > _LARGEST:
-                return b""
-            data: bytes = section.data()
+            data = b""
+            if section is not None and section.data_size <= _LARGEST:
+                data = section.data()
         except Exception as error:  # noqa: BLE001 - pyelftools' errors are of any kind
             raise TargetError(f"no ELF file: {error}") from None
+    if not data:
+        raise TargetError("no section .BTF")
     return data

@@ -9,6 +9,11 @@ null-argument
   argument {arg} may be null here, which the function does not take
   compare the pointer with 0 first, and call only where it is not
 
+core-relocation
+  (invalid|unknown) func unknown#195896080
+  a CO-RE relocation asks for what the kernel's types do not have, and the program comes there
+  ask first whether it exists (bpf_core_field_exists, …), and use it only where it does
+
 helper-unknown
   (invalid|unknown) func (?P<func>\S+)
   this kernel has no such helper, or does not let programs of this type call it

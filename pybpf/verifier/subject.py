@@ -32,11 +32,15 @@ _KINDS: Mapping[str, FixupKind] = {"lddw_map_fd": "map_fd", "lddw_map_value": "m
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A program to be judged. ``code`` is the same with names (None: only the bytes are known)."""
+    """A program to be judged. ``code`` is the same with names (None: only the bytes are known).
+
+    ``notes`` say of slots why their instructions are not those that were written.
+    """
 
     name: str
     program: CorpusProgram
     code: Program | None = None
+    notes: Mapping[int, str] = field(default_factory=dict)
     _starts: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -132,10 +136,16 @@ def of_object(found: Object, target: Btf | None = None) -> Iterator[Subject]:
 
     Raises ObjectError.
     """
-    from pybpf.objfile.corpus import corpus_programs
+    from pybpf.objfile.corpus import relocated_programs
+    from pybpf.objfile.relocate import Outcome
 
-    for program, corpus in corpus_programs(found, target):
-        yield Subject(program.name, corpus, program.program)
+    for done, corpus in relocated_programs(found, target):
+        notes = {
+            row.slot: f"CO-RE {row.kind} {row.spec}: {row.reason}"
+            for row in done.report
+            if row.outcome is Outcome.POISONED
+        }
+        yield Subject(done.program.name, corpus, done.program.program, notes)
 
 
 def of_bytes(code: bytes, prog_type: ProgType, attach: AttachType | None, name: str) -> Subject:

@@ -187,8 +187,8 @@ reject   xdp
 
 
 KEYS = [
-    "name", "prog_type", "verdict", "insn", "instruction", "source", "message", "errno", "kind",
-    "explanation", "fix", "processed", "states", "stack",
+    "name", "prog_type", "verdict", "insn", "instruction", "source", "note", "message", "errno",
+    "kind", "explanation", "fix", "processed", "states", "stack",
 ]  # fmt: skip
 
 
@@ -211,6 +211,7 @@ def test_json_of_a_rejection(verify):
         "source": {
             "file": "<program>", "line": 6, "column": 1, "text": "r1 = *(u64 *)(r0 + 0)",
         },
+        "note": None,
         "message": "R0 invalid mem access 'map_value_or_null'",
         "errno": 13,
         "kind": "null-check",

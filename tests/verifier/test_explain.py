@@ -57,6 +57,7 @@ REJECTED = [
     ("context-modified", "xdp", "r1 += 8; r0 = *(u32 *)(r1 + 0);" + END),
     ("context-variable", "xdp", "r6 = r1;" + RANDOM + "r0 &= 4; r6 += r0;"
      "r0 = *(u32 *)(r6 + 0);" + END),
+    ("core-relocation", "kprobe", "call 195896080;" + END),
     ("helper-not-allowed", "kprobe", "call bpf_redirect;" + END),
     ("argument-type", "xdp", "r1 = 0; r2 = r10; call bpf_map_lookup_elem;" + END),
     ("map-type", "xdp", LOOKUP.replace("lookup_elem", "push_elem").replace(
