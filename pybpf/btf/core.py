@@ -11,7 +11,7 @@ Source: libbpf's relo_core.c and libbpf.c. Values are those of 64 unsigned bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from pybpf.btf.core_match import ENUMS, CoreError, essential
@@ -38,6 +38,7 @@ _NAMED = frozenset(
     }
 )  # fmt: skip
 _Candidate = tuple[Btf, int]
+Modules = Callable[[], Iterable[Btf]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,20 +76,20 @@ class Core:
     """Resolves the relocations of one object. The order matters, as it does for libbpf.
 
     Once a field was found in some candidates of a type, only these are asked for its other fields.
-    ``targets`` are a kernel's types, then those of its modules, which are only looked at for what
-    the kernel does not have. Raises CoreError where these are of a machine of the other byte order.
+    ``modules`` gives the types of the kernel's modules, and is only called for what the kernel
+    itself does not have. Raises CoreError where that is of a machine of the other byte order.
     """
 
-    def __init__(self, local: Btf, targets: Sequence[Btf]) -> None:
+    def __init__(self, local: Btf, kernel: Btf, modules: Modules = tuple) -> None:
         self._local = local
-        self._targets = targets
+        self._kernel = kernel
+        self._modules = modules
         self._candidates: dict[int, list[_Candidate]] = {}
         self._known: dict[tuple[int, str, int], Resolution | CoreError] = {}
-        for target in targets:
-            if target.byteorder != local.byteorder:
-                raise CoreError(
-                    f"the object is {local.byteorder}-endian, the kernel {target.byteorder}-endian"
-                )
+        if kernel.byteorder != local.byteorder:
+            raise CoreError(
+                f"the object is {local.byteorder}-endian, the kernel {kernel.byteorder}-endian"
+            )
 
     def spec(self, relocation: CoreRelocation) -> Spec:
         """Return what a relocation is about, in the object's types; raises CoreError."""
@@ -130,10 +131,10 @@ class Core:
         return _agreed([_resolution(spec, found) for _, found in matches])
 
     def _found(self, number: int) -> list[_Candidate]:
-        """Return the types that one of the object stands for: of the first target that has any."""
+        """Return the types that one of the object stands for: the kernel's, or else modules'."""
         kind, name = self._local.kind(number), essential(self._local.name(number))
-        kernel, modules = self._targets[:1], self._targets[1:]
-        return _candidates(kernel, kind, name) or _candidates(modules, kind, name)
+        own = _candidates((self._kernel,), kind, name)
+        return own or _candidates(self._modules(), kind, name)
 
 
 def _missing(spec: Spec, candidates: list[_Candidate]) -> str:

@@ -6,6 +6,7 @@ Sources: /sys/kernel/btf, where each file is a BTF, the modules' such as go on f
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import cached_property
 
 from pybpf.btf.reader import Btf, Kind
@@ -62,6 +63,12 @@ class KernelTypes:
             if btf is not None and number is not None and number >= btf.first:
                 return Named(number, btf, each)
         return None
+
+    def modules(self) -> Iterator[Btf]:
+        """Yield the types of all modules that tell theirs."""
+        for name in self._module_names():
+            if (found := self._module(name)) is not None:
+                yield found
 
     def _module_names(self) -> tuple[str, ...]:
         try:

@@ -124,7 +124,9 @@ class _Load:
             return None
         from pybpf.objfile.relocate import Relocator
 
-        return Relocator(self._parts.found, self._target or self._types.own)
+        if self._target is not None:
+            return Relocator(self._parts.found, self._target)
+        return Relocator(self._parts.found, self._types.own, self._types.modules)
 
     def _load_program(self, program: BpfProgram, loading: Loading) -> None:
         if not program.autoload:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 
-from pybpf.btf.core import Core, Resolution, Value
+from pybpf.btf.core import Core, Modules, Resolution, Value
 from pybpf.btf.core_match import CoreError
 from pybpf.btf.ext import CoreKind
 from pybpf.btf.reader import Btf
@@ -120,18 +120,19 @@ def relocated(found: Object, program: ObjectProgram, target: Btf) -> Relocated:
 
 
 class Relocator:
-    """Relocates the programs of one object for a kernel: its types, and its modules' behind them.
+    """Relocates the programs of one object for a kernel.
 
+    ``modules`` is called for the types of its modules if it does not have all that is asked for.
     Raises ObjectError where the kernel is of another byte order than the object.
     """
 
-    def __init__(self, found: Object, target: Btf | Sequence[Btf]) -> None:
+    def __init__(self, found: Object, target: Btf, modules: Modules = tuple) -> None:
         self._found = found
         self._core: Core | None = None
         if found.btf is None:
             return
         try:
-            self._core = Core(found.btf, (target,) if isinstance(target, Btf) else target)
+            self._core = Core(found.btf, target, modules)
         except CoreError as error:
             raise ObjectError(found.path, error.message) from None
         # Which candidates are left for a type depends on the relocations before, in this order;

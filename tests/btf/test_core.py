@@ -103,7 +103,7 @@ def test_fields_are_read_where_they_are(rows, mine, theirs, random, order, nest,
     random.shuffle(other)
     target, _, after, size = structure(other, theirs, order, nest=nest)
     places = {member.name: member for member in after}
-    core = Core(local, (target,))
+    core = Core(local, target)
     memory = data.draw(st.binary(min_size=size + 8, max_size=size + 8))
 
     for index, (name, size, signed, bits) in enumerate(rows):
@@ -146,7 +146,7 @@ def read(memory, bit, bits, order, signed):
 
 def ask(types, relocation):
     btf = Btf(types.blob())
-    return Core(btf, (btf,)).resolve(relocation)
+    return Core(btf, btf).resolve(relocation)
 
 
 def example():
@@ -196,7 +196,7 @@ def test_bad_relocations_are_refused(number, access, kind, reason):
 
 def test_a_refusal_is_the_same_when_asked_again():
     btf = Btf(example().blob())
-    core = Core(btf, (btf,))
+    core = Core(btf, btf)
     for _ in range(2):
         with pytest.raises(CoreError, match="struct s has no member 9"):
             core.resolve(CoreRelocation(0, 3, "0:9", 0))
@@ -212,7 +212,7 @@ def test_types_of_modules_count_where_the_kernel_has_none():
     for name in ("a", "b"):
         module.add(Composite(Kind.STRUCT, name, 16, (Field("x", 1, 64),)))
         local.add(Composite(Kind.STRUCT, name, 4, (Field("x", 1, 0),)))
-    core = Core(Btf(local.blob()), (base, Btf(module.blob(), base=base)))
+    core = Core(Btf(local.blob()), base, lambda: [Btf(module.blob(), base=base)])
 
     offsets = [core.resolve(CoreRelocation(0, n, "0:0", 0)).new.number for n in (2, 3)]
     assert offsets == [4, 8]
@@ -225,7 +225,7 @@ def test_pointers_of_32_bit_kernels():
         builder.add(Int("long int", size, Encoding.SIGNED, size * 8))
         builder.add(Reference(Kind.PTR, 0))
         builder.add(Composite(Kind.STRUCT, "s", size, (Field("p", 2, 0),)))
-    found = Core(Btf(local.blob()), (Btf(target.blob()),)).resolve(CoreRelocation(0, 3, "0:0", 0))
+    found = Core(Btf(local.blob()), Btf(target.blob())).resolve(CoreRelocation(0, 3, "0:0", 0))
 
     assert (found.old.size, found.new.size, found.resizable) == (8, 4, True)
 
@@ -262,7 +262,7 @@ def test_types_made_of_themselves_come_to_an_end(kind):
     for number in numbers:
         for access in ("0", "0:0", "0:1", "0:2", "0:3", "0:4", "0:3:1:1", "0:0:0:1"):
             with suppress(CoreError):
-                Core(btf, (btf,)).resolve(CoreRelocation(0, number, access, kind))
+                Core(btf, btf).resolve(CoreRelocation(0, number, access, kind))
 
 
 def layers(wide, deep, make):
@@ -324,8 +324,6 @@ def test_damaged_types_raise_nothing_else(place, changed, access, kind, number):
     damaged = whole[:place] + changed + whole[place + len(changed) :]
     for local, target in ((whole, damaged), (damaged, whole), (damaged, damaged)):
         with suppress(TargetError):
-            found = Core(Btf(local), (Btf(target),)).resolve(
-                CoreRelocation(0, number, access, kind)
-            )
+            found = Core(Btf(local), Btf(target)).resolve(CoreRelocation(0, number, access, kind))
             assert str(found.spec)
             assert found.found is None or str(found.found)
