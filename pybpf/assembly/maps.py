@@ -33,7 +33,7 @@ _WITHOUT_VALUE = frozenset({MapType.RINGBUF, MapType.USER_RINGBUF, MapType.ARENA
 # What an entry of these holds is a descriptor, or an index.
 _WORDS = frozenset({MapType.PROG_ARRAY, MapType.PERF_EVENT_ARRAY, MapType.CGROUP_ARRAY, *_OF_MAPS})
 _ARRAYS = frozenset({MapType.ARRAY, MapType.PERCPU_ARRAY, *_WORDS} - {MapType.HASH_OF_MAPS})
-_SLOT = 1 << 20
+_SLOT = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)

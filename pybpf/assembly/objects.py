@@ -19,7 +19,7 @@ from pybpf.btf import types as btf
 from pybpf.btf.abi import Kind, Linkage
 from pybpf.btf.ext import FuncInfo, SourceLine
 from pybpf.btf.writer import Writer, printable
-from pybpf.errors import AssemblyError, Diagnostic
+from pybpf.errors import AssemblyError, BtfError, Diagnostic
 from pybpf.isa.assembler import placeholders
 from pybpf.isa.encoding import encode
 from pybpf.isa.layout import slot_offsets
@@ -62,12 +62,16 @@ _KSYMS, _KCONFIG, _MAPS = ".ksyms", ".kconfig", ".maps"
 def write(unit: Unit) -> bytes:
     """Return the object file; the same unit gives the same bytes.
 
-    Raises AssemblyError for a unit with instructions in no section.
+    Raises AssemblyError for a unit with instructions in no section, and where a type or a section
+    has more parts than there is room for in .BTF.
     """
     for function in unit.functions:
         if not function.section:
             raise AssemblyError(_homeless(function))
-    return _Objects(unit).file()
+    try:
+        return _Objects(unit).file()
+    except BtfError as error:
+        raise AssemblyError(Diagnostic(str(error))) from None
 
 
 def _homeless(function: Function) -> Diagnostic:

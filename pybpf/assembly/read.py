@@ -30,6 +30,7 @@ from pybpf.types import INT, VOID, Func, Ptr, Struct, Type
 _CONSTANT = frozenset({".equ", ".set"})
 _CALLS = frozenset({OPS["call_local"], OPS["lddw_func"]})
 _LAST = frozenset({OPS["exit"], OPS["ja"], OPS["gotol"]})
+_SECTIONS_AT_MOST = 5_000
 _PROGRAM = Func(INT, (("ctx", Ptr(VOID)),))
 _FUNCTION = Func(INT)
 
@@ -71,6 +72,7 @@ class _Reader:
         self._maps: dict[str, Map] = {}
         self._sections: dict[str, Section] = {}
         self._externs: dict[str, Extern] = {}
+        self._names_of_sections: set[str] = set()
         self._places: dict[str, Span] = {}
         self._symbols: dict[str, Outside] = {}
         self._at: _Body | Section | None = None
@@ -159,6 +161,7 @@ class _Reader:
             return
         if is_data(word.text):
             if word.text not in self._sections:
+                self._check_room(at.span(word), word.text)
                 self._sections[word.text] = Section(word.text, self._constants, self._byteorder)
             self._at = self._sections[word.text]
         elif word.text in self._directives:
@@ -185,6 +188,13 @@ class _Reader:
         if kind is not None:
             self._symbols[name] = kind
 
+    def _check_room(self, span: Span, section: str) -> None:
+        """Check that there are not more sections than the file can have."""
+        self._names_of_sections.add(section)
+        if len(self._names_of_sections) > _SECTIONS_AT_MOST:
+            wrong = f"more than {_SECTIONS_AT_MOST} sections"
+            raise AssemblyError(Diagnostic(wrong, span))
+
     def _name(self, at: Tokens, what: str) -> Token:
         token = at.next()
         if not is_identifier(token) or REGISTER.fullmatch(token.text):
@@ -208,6 +218,7 @@ class _Reader:
             name = "".join(ch if ch.isascii() and ch.isalnum() else "_" for ch in last)
             name, place = f"_{name}" if name[0].isdigit() else name, at.since(first)
         self._declare(name, place, None)
+        self._check_room(place, section)
         self._at = _Body(name, section, is_global=True, prototype=_PROGRAM, span=span)
         self._bodies.append(self._at)
 
@@ -300,9 +311,12 @@ class _Reader:
     def _refused(self, program: Program) -> Iterator[Diagnostic]:
         """Yield what instructions of an object's function refer to, but cannot."""
         for one, span in zip(program.insns, program.spans, strict=True):
-            if one.symbol is None:
+            if one.op in _CALLS and one.symbol is None:
+                hint = "a linker may put functions in another order: name them by .func"
+                yield Diagnostic("this calls a distance, not a function", span, (hint,))
+            elif one.symbol is None:
                 continue
-            if one.op in _CALLS and one.symbol not in self._symbols:
+            elif one.op in _CALLS and one.symbol not in self._symbols:
                 hint = f"begin it with '.func {one.symbol}'"
                 yield Diagnostic(f"{one.symbol} is a label, and no function", span, (hint,))
             elif one.op.name.startswith("lddw_map") and one.symbol not in self._symbols:

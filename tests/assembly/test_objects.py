@@ -143,6 +143,14 @@ def test_instructions_in_no_program():
     )
 
 
+def test_more_members_than_types_can_have():
+    fields = " ".join(f"u8 f{i};" for i in range(70_000))
+    text = f".struct s {{ {fields} }}\n.map m, type=hash, key=4, value=struct s, entries=1"
+
+    with pytest.raises(AssemblyError, match="a STRUCT has no room for all that it says"):
+        write(read(text))
+
+
 def test_the_same_text_gives_the_same_bytes():
     assert write(read(EVERYTHING)) == write(read(EVERYTHING))
 

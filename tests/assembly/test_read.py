@@ -363,6 +363,11 @@ ERRORS = (
                    ^^^^^^
   hint: begin it with '.func x'
 
+1:17: error: this calls a distance, not a function
+    .prog xdp;  call pc+0; exit
+                ^^^^^^^^^
+  hint: a linker may put functions in another order: name them by .func
+
 1:17: error: there is no map 'x'
     .prog xdp;  r1 = map_fd:x ll; exit
                 ^^^^^^^^^^^^^^^^
@@ -434,6 +439,13 @@ def test_a_long_chain_of_constants_is_refused():
 
     with pytest.raises(AssemblyError, match="more than 30 constants need each other"):
         read(chain + "\n.equ A5000, 1\nr0 = A0")
+
+
+def test_sections_have_an_end():
+    text = "".join(f".prog kprobe/f{i}\nexit\n" for i in range(5001))
+
+    with pytest.raises(AssemblyError, match="more than 5000 sections"):
+        read(text, "x.s")
 
 
 def test_faults_of_all_rounds_are_told_in_order():
