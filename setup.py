@@ -50,6 +50,7 @@ setup(
     package_dir={"pybpf": "pybpf", "pybpf.compiler": "compiler"},
     package_data={
         "pybpf": ["_bpf_syscall.pyi", "py.typed"],
+        "pybpf.inspect": ["*.html"],
         "pybpf.target": ["profiles/*.json"],
         "pybpf.tracefs.dynevents": ["data/*.xz"],
     },

@@ -19,7 +19,7 @@ def modules(root: Path = ROOT) -> dict[str, list[str]]:
             folder = path.parent.relative_to(root).as_posix()
             if not folder.startswith("pybpf/compiler"):
                 found.setdefault(folder, []).append(path.name)
-    for pattern in ("*.json", "*.xz"):
+    for pattern in ("*.html", "*.json", "*.xz"):
         for path in sorted((root / "pybpf").rglob(pattern)):
             found.setdefault(path.parent.relative_to(root).as_posix(), []).append(path.name)
     found["pybpf"] = sorted([*found["pybpf"], *DATA])

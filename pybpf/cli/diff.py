@@ -51,7 +51,7 @@ def _side(name: str, program: str | None) -> Side:
 
     found = opened.opened(name)
     if isinstance(found, Object):
-        names = [one.name for one in found.programs] if program is None else [program]
-        return diff.of_object(found, opened.codes(found, names))
+        names = None if program is None else [program]
+        return diff.of_object(found, opened.codes(found, names, whole=True))
     (code,) = opened.codes(found)
     return diff.of_code(code, None if isinstance(found, Code) else found)

@@ -6,13 +6,14 @@ import argparse
 from typing import TYPE_CHECKING
 
 from pybpf.cli import UsageError, inputs, opened
-from pybpf.target.profile import NAMES
+from pybpf.target.profile import LIVE, NAMES, profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pybpf.inspect.code import Code
     from pybpf.inspect.facts import Facts, Judged
+    from pybpf.inspect.states import States
     from pybpf.isa.insn import ByteOrder
     from pybpf.kernel.loaded import Loaded
     from pybpf.objfile.object import Object
@@ -31,16 +32,22 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help=f"processor time that the judgement of a program may take ({_SECONDS})")  # fmt: skip
     add("--json", action="store_true", help="print one JSON object")
     add("--dot", choices=_GRAPHS, help="print control flow, or calls, for Graphviz instead")
+    add("--html", metavar="OUT", help="write a page for browsers, with the verifier's states")
+    add("--btf", metavar="FILE", help="types of the kernel that CO-RE of an object is for")
     add("--big-endian", action="store_true", help="raw instructions of a big-endian machine")
 
 
 def main(options: argparse.Namespace) -> int:
     """Look into one file."""
     byteorder: ByteOrder = "big" if options.big_endian else "little"
+    if options.html and (options.json or options.dot):
+        raise UsageError("--html does not go with --json and --dot")
     found = opened.opened(options.file, byteorder)
     if options.dot:
         return _graphs(found, options)
-    facts = _facts(found, options, byteorder)
+    facts, codes, states = _facts(found, options, byteorder)
+    if options.html:
+        return _page(facts, codes, states, options.html)
     if options.json:
         import json
 
@@ -54,22 +61,29 @@ def main(options: argparse.Namespace) -> int:
     return 0
 
 
-def _facts(found: Object | Code | Loaded, options: argparse.Namespace, byteorder: str) -> Facts:
+def _facts(
+    found: Object | Code | Loaded, options: argparse.Namespace, byteorder: str
+) -> tuple[Facts, Sequence[Code], Sequence[States | None]]:
+    """Return facts, and of each program the code and what was known of it, where it was judged."""
     from pybpf.inspect import facts
     from pybpf.inspect.code import Code
     from pybpf.objfile.object import Object
 
     if isinstance(found, Object):
         programs = _programs(found, options)
-        verdicts = _verdicts(found, programs, options) if options.kernel else {}
-        return facts.of_object(found, programs, verdicts)
+        states: dict[int, States] | None = {} if options.html else None
+        verdicts = _verdicts(found, programs, options, states)
+        codes = [*opened.codes(found, None if options.prog is None else [options.prog], whole=True)]
+        listened = [(states or {}).get(index) for index in programs]
+        return facts.of_object(found, programs, verdicts), codes, listened
     if options.kernel or options.prog:
         raise UsageError("--kernel and --prog are for the programs of objects")
     if isinstance(found, Code):
-        return facts.of_code(found, byteorder)
+        return facts.of_code(found, byteorder), [found], [None]
     from pybpf.inspect.loaded import of_loaded, types
 
-    return facts.of_loaded(found, of_loaded(found), types(found))
+    code = of_loaded(found)
+    return facts.of_loaded(found, code, types(found)), [code], [None]
 
 
 def _programs(found: Object, options: argparse.Namespace) -> Sequence[int]:
@@ -79,22 +93,41 @@ def _programs(found: Object, options: argparse.Namespace) -> Sequence[int]:
 
 
 def _verdicts(
-    found: Object, programs: Iterable[int], options: argparse.Namespace
+    found: Object,
+    programs: Iterable[int],
+    options: argparse.Namespace,
+    states: dict[int, States] | None,
 ) -> dict[int, Judged]:
+    """Return what a kernel says; a page is also made without, where none could say anything."""
+    wanted = options.kernel or (LIVE if options.html and found.byteorder == "little" else None)
+    if wanted is None:
+        return {}
+    from pybpf.cli.subjects import types_of
     from pybpf.inspect.judge import judge
-    from pybpf.target.profile import profile
 
-    return judge(found, programs, profile(options.kernel), options.seconds)
+    kernel = profile(wanted)
+    types = types_of(options.btf, kernel)
+    return judge(found, programs, kernel, options.seconds, types, states)
 
 
 def _graphs(found: Object | Code | Loaded, options: argparse.Namespace) -> int:
     from pybpf.inspect.graph import calls_dot, flow_dot
-    from pybpf.objfile.object import Object
 
-    names = None
-    if isinstance(found, Object):
-        names = [found.programs[n].name for n in _programs(found, options)]
     lines = flow_dot if options.dot == _GRAPHS[0] else calls_dot
-    for code in opened.codes(found, names):
+    chosen = None if options.prog is None else [options.prog]
+    for code in opened.codes(found, chosen, whole=True):
         print("\n".join(lines(code)))
+    return 0
+
+
+def _page(facts: Facts, codes: Sequence[Code], states: Sequence[States | None], path: str) -> int:
+    from pathlib import Path
+
+    from pybpf.inspect.page import Shown, page
+
+    shown = [*map(Shown, facts.programs, codes, states)]
+    try:
+        Path(path).write_text(page(facts, shown), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
     return 0

@@ -52,10 +52,13 @@ def _loaded(name: str) -> Loaded:
     return by_id(int(number))
 
 
-def codes(found: Object | Code | Loaded, programs: Iterable[str] | None = None) -> Iterable[Code]:
+def codes(
+    found: Object | Code | Loaded, programs: Iterable[str] | None = None, *, whole: bool = False
+) -> Iterable[Code]:
     """Return the code of what was opened: an object's by section, or of some programs, linked.
 
-    Raises UsageError for a program that there is not.
+    ``whole``: of all programs, linked, where none are named. Raises UsageError for a program that
+    there is not.
     """
     from pybpf.inspect.code import Code, of_program, of_sections
     from pybpf.inspect.names import Names
@@ -68,9 +71,11 @@ def codes(found: Object | Code | Loaded, programs: Iterable[str] | None = None) 
 
         return [of_loaded(found)]
     names = Names(found.btf, found.elf)
-    if programs is None:
-        return of_sections(found, names)
-    return [of_program(found.programs[n], names) for n in chosen(found, programs)]
+    if programs is not None:
+        return [of_program(found.programs[n], names) for n in chosen(found, programs)]
+    if whole:
+        return [of_program(program, names) for program in found.programs]
+    return of_sections(found, names)
 
 
 def chosen(found: Object, programs: Iterable[str]) -> list[int]:

@@ -121,7 +121,7 @@ def _object(data: bytes, options: argparse.Namespace, kernel: Profile) -> Sequen
         raise UsageError(f"one object at a time: '{other}' would be an argument of a script")
     if options.target or options.map:
         raise UsageError("--target and --map are not for objects")
-    found = [*of_object(Object.parse(data, options.file), _types_of(options.btf, kernel))]
+    found = [*of_object(Object.parse(data, options.file), types_of(options.btf, kernel))]
     if options.type is None:
         return found
     prog_type, attach = _types(options)
@@ -136,7 +136,7 @@ def _object(data: bytes, options: argparse.Namespace, kernel: Profile) -> Sequen
     ]
 
 
-def _types_of(file: str | None, kernel: Profile) -> Btf | None:
+def types_of(file: str | None, kernel: Profile) -> Btf | None:
     """Return the types of the kernel that programs are judged for, None where they are not known.
 
     They are in a file, or the running kernel's; raises TargetError.

@@ -68,11 +68,16 @@ class Code:
         return lines[found - 1] if found else None
 
     def jumps(self) -> Iterator[tuple[int, int]]:
-        """Yield index and target of each jump within a function."""
-        labels = self.program.labels
+        """Yield index and target of each jump within a function; not of one that leads nowhere."""
+        labels, slots = self.program.labels, slot_offsets(self.program)
+        index_of = {slot: index for index, slot in enumerate(slots[:-1])}
         for index, insn in enumerate(self.program.insns):
             if insn.op in DISTANCE_FIELD and insn.op.form not in CALLS and index not in self.texts:
-                yield index, labels[insn.symbol or ""]
+                distance = insn.off if DISTANCE_FIELD[insn.op] == "off" else insn.imm
+                named = labels.get(insn.symbol) if insn.symbol is not None else None
+                target = index_of.get(slots[index] + 1 + distance) if named is None else named
+                if target is not None and target < len(self.program.insns):
+                    yield index, target
 
     def blocks(self) -> tuple[Block, ...]:
         """Return the basic blocks; each function begins one."""

@@ -77,7 +77,10 @@ class FunctionFacts:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a kernel's verifier says of a program; stack in bytes for each function."""
+    """What a kernel's verifier says of a program; stack in bytes for each function.
+
+    ``insn`` is the slot that is at fault, where one is.
+    """
 
     kernel: str
     verdict: str
@@ -85,6 +88,7 @@ class Judged:
     processed: int
     states: int
     stack: tuple[int, ...]
+    insn: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

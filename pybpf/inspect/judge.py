@@ -6,32 +6,44 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pybpf.inspect.facts import Judged
+from pybpf.target.profile import LIVE
+from pybpf.verifier.subject import of_object
 from pybpf.verifier.within import verify_within
 
 if TYPE_CHECKING:
+    from pybpf.btf.reader import Btf
+    from pybpf.inspect.states import States
     from pybpf.objfile.object import Object
     from pybpf.target.profile import Profile
-    from pybpf.verifier.report import Report
 
 
 def judge(
-    found: Object, programs: Iterable[int], kernel: Profile, seconds: float
+    found: Object,
+    programs: Iterable[int],
+    kernel: Profile,
+    seconds: float,
+    types: Btf | None = None,
+    states: dict[int, States] | None = None,
 ) -> dict[int, Judged]:
     """Return what a kernel says of programs, by their indices; each may take so many seconds.
 
-    Raises ObjectError for an object of the other byte order.
+    ``types`` are the kernel's, for CO-RE; without, the object's own are taken.
+
+    What was known before their instructions is put into ``states``, where it is given. Raises
+    ObjectError for an object of the other byte order.
     """
-    from pybpf.verifier.subject import of_object
+    subjects = [*of_object(found, types)]
+    verdicts = {}
+    name = f"{LIVE} ({kernel.release})" if kernel.name == LIVE else kernel.name
+    for index in programs:
+        listener = None
+        if states is not None:
+            from pybpf.inspect.states import States
 
-    subjects = [*of_object(found)]
-    return {
-        index: judged(verify_within(subjects[index].program, kernel, seconds), kernel)
-        for index in programs
-    }
-
-
-def judged(report: Report, kernel: Profile) -> Judged:
-    """Return a report as facts of a program."""
-    return Judged(
-        kernel.name, report.verdict, report.message, report.processed, report.states, report.depths
-    )
+            listener = states[index] = States()
+        report = verify_within(subjects[index].program, kernel, seconds, log=listener)
+        verdicts[index] = Judged(
+            name, report.verdict, report.message, report.processed, report.states,
+            report.depths, report.insn,
+        )  # fmt: skip
+    return verdicts

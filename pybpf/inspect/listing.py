@@ -125,7 +125,7 @@ def _base(path: str) -> str:
 def _labels(code: Code) -> Mapping[int, str]:
     """Return the labels of places that jumps lead to, by index; names of functions not."""
     names = {index: name for name, index in reversed([*code.program.labels.items()])}
-    return {target: names[target] for _, target in code.jumps()}
+    return {target: names[target] for _, target in code.jumps() if target in names}
 
 
 def arrows(

@@ -50,7 +50,9 @@ class Since:
             return "none that is known"
         if self.exact or self.least is None:
             return text(self.by) if self.exact else f"{text(self.by)} or older"
-        return f"{'after ' if self.beyond else ''}{text(self.least)}, by {text(self.by)}"
+        if self.beyond:
+            return f"after {text(self.least)}, by {text(self.by)}"
+        return f"{text(self.least)} to {text(self.by)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pybpf.inspect.facts import ProgramFacts
 from pybpf.inspect.needs import text as release
 from pybpf.isa.abi import MapFlag
 from pybpf.output.escape import columns, escape_text, pad
 
 if TYPE_CHECKING:
-    from pybpf.inspect.facts import ExternFacts, Facts, MapFacts, ProgramFacts
+    from pybpf.inspect.facts import ExternFacts, Facts, MapFacts
     from pybpf.inspect.needs import Since
 
 _LABEL = 10
@@ -21,11 +22,18 @@ _DECIDING = 4
 
 def report(facts: Facts) -> Iterator[str]:
     """Yield the lines of a report without line ends, fit for a terminal."""
-    for line in _report(facts):
+    for line in lines_of(facts):
         yield escape_text(line)
 
 
-def _report(facts: Facts) -> Iterator[str]:
+def lines_of(facts: Facts | ProgramFacts, *, programs: bool = True) -> Iterator[str]:
+    """Yield the lines about an object, with its programs or without, or about a program alone.
+
+    Names may be in them that no terminal should see.
+    """
+    if isinstance(facts, ProgramFacts):
+        yield from _program(facts)
+        return
     yield f"{facts.name}: {', '.join(_title(facts))}"
     for note in facts.notes:
         yield f"  {note}"
@@ -45,7 +53,7 @@ def _report(facts: Facts) -> Iterator[str]:
         yield from _table(head, [[*_map(one)] for one in facts.maps], right={4})
     if facts.externs:
         yield from _table(("extern", "kind", ""), [_extern(one) for one in facts.externs])
-    for program in facts.programs:
+    for program in facts.programs if programs else ():
         yield ""
         yield from _program(program)
     if facts.types:
@@ -126,7 +134,9 @@ def _program(facts: ProgramFacts) -> Iterator[str]:
         counted = [f"{judged.processed:,} processed", _number(judged.states, "state")]
         stack = [f"stack {'+'.join(map(str, judged.stack))}"] if judged.stack else []
         yield from _wrapped("verifier", [said, *counted, *stack])
-        if judged.message:
+        if judged.message and judged.insn is not None:
+            yield f"{'':{_LABEL + 2}}{judged.message} at slot {judged.insn}"
+        elif judged.message:
             yield f"{'':{_LABEL + 2}}{escape_text(judged.message)}"
 
 
@@ -145,6 +155,8 @@ def _kernel(facts: ProgramFacts) -> Iterator[str]:
         deciding = [need for need in facts.needs if need.since.by is None]
     elif facts.first.least is None:
         deciding = []
+    elif not facts.first.beyond:
+        deciding = [need for need in facts.needs if need.since.by == facts.first.least]
     first, *rest = [need.what for need in deciding[:_DECIDING]] or [""]
     yield f"{facts.first}{': ' if first else ''}{first}"
     yield from rest

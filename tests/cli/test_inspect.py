@@ -151,6 +151,26 @@ def test_graphs(pybpf, c_objects):
     assert said.out.count("digraph") == 1
 
 
+def test_a_page(pybpf, c_objects, tmp_path):
+    out = tmp_path / "out.html"
+    for name in ("loops.eb", "loops.el"):  # the second is judged, for the running kernel
+        said = pybpf("inspect", "--html", out, c_objects / f"{name}.o")
+        assert (said.status, said.out, said.err) == (0, "", "")
+        assert ('"verdict":"accept"' in out.read_text()) == (name == "loops.el")
+    said = pybpf("inspect", "--html", tmp_path / "no" / "out", c_objects / "loops.el.o")
+    assert (said.status, said.err) == (
+        1, f"error: cannot write {tmp_path}/no/out: No such file or directory\n",
+    )  # fmt: skip
+    said = pybpf("inspect", "--html", out, "--json", c_objects / "loops.el.o")
+    assert (said.status, said.err) == (1, "error: --html does not go with --json and --dot\n")
+
+
+def test_a_page_of_raw_instructions(pybpf, stdin, tmp_path):
+    stdin(bytes(assemble("exit")))
+    assert pybpf("inspect", "--html", tmp_path / "out.html", "-").status == 0
+    assert '[0,"exit","","",-1,-1]' in (tmp_path / "out.html").read_text()
+
+
 def test_an_object_without_programs(pybpf, tmp_path):
     """What is compiled of nothing has sections, and nothing that runs."""
     if shutil.which("clang") is None:
@@ -165,6 +185,7 @@ def test_an_object_without_programs(pybpf, tmp_path):
     said = pybpf("dis", target)
     assert (said.status, said.out, said.err) == (0, "", f"{target} has no instructions\n")
     assert pybpf("inspect", "--dot", "flow", target).out == ""
+    assert pybpf("inspect", "--html", tmp_path / "out.html", target).status == 0
 
 
 def test_without_the_extension_and_without_root(c_objects):

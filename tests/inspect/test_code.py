@@ -90,3 +90,12 @@ def test_raw_instructions_have_the_functions_that_they_call():
     ]  # fmt: skip
     with pytest.raises(EncodingError, match="only 3 of 8 bytes"):
         of_bytes(data[:-5], "little", "x")
+
+
+def test_jumps_by_distance_lead_where_labels_would():
+    from pybpf.inspect.code import Code, Part
+
+    text = "r1 = 1 ll\nif r1 == 0 goto +2\nr2 = 2 ll\ngoto -6\nexit"
+    found = Code("f", "", assemble(text), (Part("f", 0),))
+    assert list(found.jumps()) == [(1, 3), (3, 0)]
+    assert len(found.blocks()) == 4
