@@ -11,8 +11,8 @@ Source: libbpf's relo_core.c and libbpf.c. Values are those of 64 unsigned bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from weakref import WeakKeyDictionary
 
 from pybpf.btf.core_match import ENUMS, CoreError, essential
 from pybpf.btf.core_spec import (
@@ -153,16 +153,23 @@ def _candidates(targets: Iterable[Btf], kind: Kind, name: str) -> list[_Candidat
     return [(target, number) for target in targets for number in _index(target).get(key, ())]
 
 
-@lru_cache(maxsize=2)
-def _index(target: Btf) -> dict[tuple[Kind, str], list[int]]:
-    """Return the numbers of a kernel's types by their kinds and names, these without flavour."""
-    found: dict[tuple[Kind, str], list[int]] = {}
-    for number in target.numbers(*_NAMED):
-        if number >= target.first and (name := target.name(number)):
-            kind = target.kind(number)
-            key = (Kind.ENUM if kind in ENUMS else kind, essential(name))
-            found.setdefault(key, []).append(number)
-    return found
+_INDEXES: WeakKeyDictionary[Btf, Mapping[tuple[Kind, str], list[int]]] = WeakKeyDictionary()
+
+
+def _index(target: Btf) -> Mapping[tuple[Kind, str], list[int]]:
+    """Return the numbers of types by their kinds and names, these without flavour; a base's not.
+
+    It is made once for each target.
+    """
+    if target not in _INDEXES:
+        found: dict[tuple[Kind, str], list[int]] = {}
+        for number in target.numbers(*_NAMED, first=target.first):
+            if name := target.name(number):
+                kind = target.kind(number)
+                key = (Kind.ENUM if kind in ENUMS else kind, essential(name))
+                found.setdefault(key, []).append(number)
+        _INDEXES[target] = found
+    return _INDEXES[target]
 
 
 def _agreed(found: list[Resolution]) -> Resolution:

@@ -144,12 +144,12 @@ class Btf:
             if (found := self.type(number)) is not None:
                 yield number, found
 
-    def numbers(self, *kinds: Kind) -> list[int]:
-        """Return the numbers of all types of some kinds, in their order."""
+    def numbers(self, *kinds: Kind, first: int = 0) -> list[int]:
+        """Return the numbers of all types of some kinds, in their order, from ``first`` on."""
         words, wanted = self._words, {kind.value for kind in kinds}
         return [
             number
-            for number, at in enumerate(self._places)
+            for number, at in enumerate(self._places[first:], first)
             if words[at + 1] >> KIND_SHIFT & KIND_MASK in wanted
         ]
 

@@ -145,6 +145,19 @@ enum enumeration { VALUE_EXISTS, VALUE };
 
 u64 result;
 
+/* Relocated in each program that calls it. */
+static __noinline u64 state_of(struct task_struct *task)
+{
+	struct task_struct___old *old = (void *)task;
+	u64 state = 0;
+
+	if (FIELD(task->__state, EXISTS))
+		bpf_probe_read_kernel(&state, FIELD(task->__state, SIZE) & 7, &task->__state);
+	else
+		bpf_probe_read_kernel(&state, sizeof(long), &old->state);
+	return state;
+}
+
 SEC("raw_tp/sched_switch")
 int tasks(u64 *ctx)
 {
@@ -161,7 +174,7 @@ int tasks(u64 *ctx)
 	sum += FIELD(task->no_such_field, EXISTS) + FIELD(task->stack_canary, EXISTS);
 	sum += ALL(old->state) + ALL(old->real_start_time);
 	sum += FIELD(task->nsproxy, OFFSET) + PTR(((struct nsproxy *)sum)->net_ns);
-	result = sum;
+	result = sum + state_of(task);
 	return 0;
 }
 
@@ -237,6 +250,11 @@ int values(u64 *ctx)
 	sum += ENUM(bpf_func_id, BPF_FUNC_ktime_get_tai_ns, VALUE);
 	sum += ENUM(bpf_func_id, BPF_FUNC_no_such_helper, VALUE_EXISTS);
 	sum += ENUM(cpu_usage_stat___x, CPUTIME_IRQ, VALUE);
+	/* What is not there takes two slots, which jumps go over. */
+	if (ENUM(bpf_map_type, BPF_MAP_TYPE_ARENA, VALUE_EXISTS) && ctx[0])
+		sum *= ENUM(bpf_map_type, BPF_MAP_TYPE_ARENA, VALUE);
+	else if (ctx[1])
+		sum += state_of((void *)ctx[1]);
 	sum += ENUM(cpu_usage_stat___x, CPUTIME_FORCEIDLE, VALUE_EXISTS);
 	result = sum;
 	return 0;
