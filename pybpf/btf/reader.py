@@ -71,6 +71,8 @@ class Integer:
 class Variable:
     """A variable of an object: its type, its linkage, and where it lies in its section, in bytes.
 
+    ``number`` is that of the variable itself, which tags refer to.
+
     The place and the size are those that the compiler left: a loader works them out for sections
     whose variables the linker places.
     """
@@ -80,6 +82,7 @@ class Variable:
     linkage: Linkage
     offset: int
     size: int
+    number: int = 0
 
 
 class Btf:
@@ -336,6 +339,19 @@ class Btf:
         for text, inner, word in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
             yield text, inner, word & ((1 << bits) - 1), word >> bits
 
+    def decl_tags(self, number: int, index: int = -1) -> tuple[str, ...]:
+        """Return the texts of the tags of a type, or of its member or parameter ``index``."""
+        return self._tags.get((number, index), ())
+
+    @cached_property
+    def _tags(self) -> Mapping[tuple[int, int], tuple[str, ...]]:
+        found: dict[tuple[int, int], tuple[str, ...]] = {}
+        for number in self.numbers(Kind.DECL_TAG):
+            (index,) = self._rest(number)
+            key = self.target(number), index - (index >> 31 << 32)
+            found[key] = (*found.get(key, ()), self.name(number))
+        return found
+
     def target(self, number: int) -> int:
         """Return the type that a pointer, typedef, qualifier, function or variable refers to."""
         return self._words[self._at(number) + 2]
@@ -380,7 +396,7 @@ class Btf:
             linkage = self.linkage(inner)
             if linkage is not None:
                 name, target = self.name(inner), self.target(inner)
-                found.append(Variable(name, target, linkage, offset, size))
+                found.append(Variable(name, target, linkage, offset, size, inner))
         return tuple(found)
 
     def externs(self, number: int) -> tuple[tuple[int, str], ...]:

@@ -137,15 +137,24 @@ class Linker:
         self._externs: Mapping[str, Extern] = {extern.name: extern for extern in externs}
         self._room = _ALL_SLOTS_AT_MOST
 
-    def link(self, function: Function) -> Linked:
+    def link(self, function: Function, catches: Function | None = None) -> Linked:
         """Return a program that begins with ``function``.
 
-        Raises ObjectError for instructions that are none, and for what refers to nothing.
+        ``catches``: the function that its exceptions end in, which nobody need call. Raises
+        ObjectError for instructions that are none, and for what refers to nothing.
         """
         self._begin()
         # The order of libbpf: what a function calls comes behind it and all that was placed before,
         # and is itself walked before the next instruction of its caller. Not by recursion, since a
         # chain of calls may be as long as a file.
+        self._place_all(function)
+        if catches is not None and (catches.section.index, catches.start) not in self._placed:
+            self._place_all(catches)
+        self._resolve_calls()
+        return Linked(self._decode(function), tuple(self._pieces), tuple(self._references))
+
+    def _place_all(self, function: Function) -> None:
+        """Append a function, and all that are called from it and not there yet."""
         walks = [iter(self._place(function))]
         while walks:
             for called in walks[-1]:
@@ -154,8 +163,6 @@ class Linker:
                     break
             else:
                 walks.pop()
-        self._resolve_calls()
-        return Linked(self._decode(function), tuple(self._pieces), tuple(self._references))
 
     def alone(self, function: Function) -> Linked:
         """Return a function without those that it calls, which its instructions only name.

@@ -26,6 +26,7 @@ from pybpf.objfile.maps import ObjectMap, maps
 from pybpf.objfile.sections import SectionName, parse
 
 _SIZE_AT_MOST = 256 << 20
+_CATCHES = "exception_callback:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class Object:
         btf, more = _types(elf)
         outside = externs(elf, btf)
         found = maps(elf, btf, outside)
-        programs = tuple(_programs(elf, more, found, outside))
+        programs = tuple(_programs(elf, btf, more, found, outside))
         licence = _text(elf, "license")
         return cls(
             path, elf.byteorder, licence, _version(elf), programs, found, outside, btf, elf,
@@ -163,17 +164,38 @@ def _version(elf: Elf) -> int:
 
 
 def _programs(
-    elf: Elf, more: BtfExt, found: tuple[ObjectMap, ...], outside: tuple[Extern, ...]
-) -> Iterator[ObjectProgram]:
+    elf: Elf, btf: Btf | None, more: BtfExt, found: tuple[ObjectMap, ...],
+    outside: tuple[Extern, ...],
+) -> Iterator[ObjectProgram]:  # fmt: skip
     """Link each function that is a program: all that are not subprograms of ``.text``."""
     every = functions(elf)
     linker = Linker(elf, every, found, outside)
     describe = _Description(more)
+    catching = _Catching(btf, every)
     licence = _text(elf, "license")
     for function in every:
         if function.section.name == ".text" and len(every) > 1:
             continue
-        yield describe.whole(linker.link(function), function, licence)
+        linked = linker.link(function, catching.of(describe.type_of(function)))
+        yield describe.whole(linked, function, licence)
+
+
+class _Catching:
+    """Finds the functions that programs name as the end of their exceptions."""
+
+    def __init__(self, btf: Btf | None, every: Iterable[Function]) -> None:
+        self._btf = btf
+        self._subprograms = {
+            function.name: function
+            for function in every
+            if function.section.name == ".text" and function.is_global
+        }
+
+    def of(self, number: int) -> Function | None:
+        """Return that of a program by its type; None without one. The kernel refuses several."""
+        tags = self._btf.decl_tags(number) if self._btf is not None and number else ()
+        named = [tag.removeprefix(_CATCHES) for tag in tags if tag.startswith(_CATCHES)]
+        return self._subprograms.get(named[0]) if len(named) == 1 else None
 
 
 _Row = TypeVar("_Row", SourceLine, CoreRelocation)
@@ -243,8 +265,13 @@ class _Description:
         """Yield what .BTF says of the functions of a program; 0 is the type of an unknown one."""
         for piece in linked.pieces:
             function = piece.function
-            number = self._types.get((function.section.name, function.start), 0)
-            yield FunctionInfo(function.name, piece.slot, number, function.is_global)
+            yield FunctionInfo(
+                function.name, piece.slot, self.type_of(function), function.is_global
+            )
+
+    def type_of(self, function: Function) -> int:
+        """Return the number of a function's type; 0 where .BTF says nothing of it."""
+        return self._types.get((function.section.name, function.start), 0)
 
     def relocations(self, linked: Linked) -> Iterator[CoreAt]:
         """Yield the CO-RE relocations of a program."""
