@@ -17,6 +17,7 @@ from pybpf.isa.table import DISTANCE_FIELD, OPS, OpSpec
 SLOT = struct.Struct("<BBhI")
 _U32 = 0xFFFFFFFF
 _LDDW = OPS["lddw"].opcode
+_CALL_KFUNC = bytes([OPS["call_kfunc"].opcode, (OPS["call_kfunc"].src or 0) << 4])
 _FIELDS = MappingProxyType({row.name: DISTANCE_FIELD[row] for row in DISTANCE_FIELD})
 
 
@@ -109,6 +110,17 @@ def func_info(offsets: Iterable[int], types: Iterable[int]) -> bytes:
     return b"".join(struct.pack("<II", *pair) for pair in zip(offsets, types, strict=True))
 
 
-def with_insns(program: CorpusProgram, insns: bytes, fixups: Iterable[Fixup]) -> CorpusProgram:
-    """Return a program with other instructions, in which no call has the name of a kfunc."""
-    return replace(program, insns=insns, fixups=tuple(fixups), kfuncs=())
+def with_insns(
+    program: CorpusProgram, insns: bytes, fixups: Iterable[Fixup],
+    kfuncs: Iterable[tuple[int, str]] | None = None,
+) -> CorpusProgram:  # fmt: skip
+    """Return a program with other instructions.
+
+    ``kfuncs``: where calls of the kernel's functions are now, None: where they were. What is no
+    longer such a call loses its name.
+    """
+    named = program.kfuncs if kfuncs is None else kfuncs
+    calls = tuple(
+        (slot, name) for slot, name in named if insns[slot * 8 : slot * 8 + 2] == _CALL_KFUNC
+    )
+    return replace(program, insns=insns, fixups=tuple(fixups), kfuncs=calls)

@@ -135,7 +135,9 @@ def _swapped(rng: Random, program: CorpusProgram) -> CorpusProgram:
     if any(slot[0] in {_LDDW, 0} for slot in slots[at : at + 2]):
         return program
     slots[at], slots[at + 1] = slots[at + 1], slots[at]
-    return with_insns(program, b"".join(slots), program.fixups)
+    other = {at: at + 1, at + 1: at}
+    kfuncs = [(other.get(slot, slot), name) for slot, name in program.kfuncs]
+    return with_insns(program, b"".join(slots), program.fixups, kfuncs)
 
 
 def drop(program: CorpusProgram, at: int, count: int = 1, *, mend: bool = True) -> CorpusProgram:
@@ -173,7 +175,8 @@ def _spliced(
         for f in program.fixups
         if not at <= f.insn < at + removed
     )
-    shorter = with_insns(program, b"".join(new), fixups)
+    kfuncs = [(moved(slot), name) for slot, name in program.kfuncs if not at <= slot < at + removed]
+    shorter = with_insns(program, b"".join(new), fixups, kfuncs)
     if not program.func_info or not mend:
         return shorter
     records = [
