@@ -3,28 +3,51 @@
     python tools/objects.py FOLDER [--clang clang-22]
 
 NAME.c becomes NAME.el.o and NAME.eb.o. A first line ``/* flags: … */`` adds to the compiler's
-flags. What a clang cannot compile is left out, and its name printed.
+flags; ``/* clang 15: … */`` asks for that release of clang or a later one, which may be installed
+beside the chosen one as clang-16. What a clang cannot compile is left out, and its name printed.
 """
 
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parent.parent / "tests/objects/src"
 FLAGS = ("-g", "-O2", "-Wall", "-Wno-unused-variable")
+_NEWEST = 30
+
+
+@cache
+def release(clang: str) -> int:
+    """Return the major release of a compiler."""
+    told = subprocess.run([clang, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"version (\d+)", told)
+    return int(found[1]) if found else 0
+
+
+def suitable(clang: str, least: int) -> str | None:
+    """Return the compiler, or another one that is of release ``least`` or later; None: none is."""
+    if release(clang) >= least:
+        return clang
+    others = (shutil.which(f"clang-{number}") for number in range(least, _NEWEST))
+    return next((other for other in others if other), None)
 
 
 def compile_one(clang: str, source: Path, order: str, folder: Path) -> bool:
     """Compile a file for a byte order (``el`` or ``eb``); say whether that worked."""
     first = source.read_text().splitlines()[0]
-    more = re.fullmatch(r"/\* flags: (.*) \*/", first)
+    asked = re.fullmatch(r"/\* (?:clang (\d+): )?(?:flags: (.*) )?.*\*/", first)
+    chosen = suitable(clang, int(asked[1] or 0) if asked else 0)
+    if chosen is None:
+        return False
     output = folder / f"{source.stem}.{order}.o"
-    flags = [*FLAGS, *(more[1].split() if more else ())]
-    command = [clang, "-target", f"bpf{order}", *flags, "-c", source.name, "-o", str(output)]
+    flags = [*FLAGS, *(asked[2].split() if asked and asked[2] else ())]
+    command = [chosen, "-target", f"bpf{order}", *flags, "-c", source.name, "-o", str(output)]
     return not subprocess.run(
         command, cwd=source.parent, capture_output=True, check=False
     ).returncode

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import mmap
 import os
 import re
 import signal
@@ -224,7 +225,7 @@ def _map(spec: CorpusMap, btf: Fd | None) -> Map:
         raise KernelError(errno.EINVAL, f"cannot create a map of type {spec.type}") from None
     inner = _map(spec.inner_map, btf) if spec.inner_map else None
     try:
-        return Map(
+        made = Map(
             map_type,
             "m",
             spec.key_size,
@@ -238,6 +239,10 @@ def _map(spec: CorpusMap, btf: Fd | None) -> Map:
     finally:
         if inner:
             inner.close()
+    if map_type is MapType.ARENA:
+        # Loaders map it, and the kernel remembers the address: no program is loaded before.
+        mmap.mmap(made.fileno(), spec.max_entries * mmap.PAGESIZE).close()
+    return made
 
 
 def _fill(spec: CorpusMap, made: Map) -> None:

@@ -91,8 +91,7 @@ def check_access(
         load(env, state, reg, whole, size, value)
     elif kind == MAP_VALUE:
         _check_leak(env, stored, value, "map")
-        loads = value is not None
-        made = access_value(env, state, number, reg, whole, size, write=write, loads=loads)
+        made = access_value(env, state, number, reg, whole, size, write=write, value=value)
         if value is not None and not write:
             regs[value] = made
     elif kind == CTX:

@@ -9,7 +9,7 @@ from pybpf.isa.abi import ProgType
 from pybpf.isa.helpers import HELPER_NAMES
 from pybpf.verifier.env import Env
 from pybpf.verifier.program import SLEEPABLE
-from pybpf.verifier.protos import Arg, CallFlag, Proto, proto
+from pybpf.verifier.protos import CallFlag, Proto, proto
 from pybpf.verifier.refusal import Refusal, Unmodelled
 
 _LICENCES = frozenset(
@@ -62,6 +62,4 @@ def _prepare(env: Env, number: int) -> Proto:
         raise Unmodelled(f"helper {name}, which depends on what is attached to")
     if CallFlag.SLEEP in found.flags and not sleepable:
         raise Refusal("helper call might sleep in a non-sleepable prog")
-    if any(arg.kind in {Arg.KPTR_XCHG_DEST, Arg.PTR_TO_PERCPU_BTF_ID} for arg in found.args):
-        raise Unmodelled(f"helper {name}")
     return found

@@ -12,7 +12,7 @@ from pybpf.verifier.kinds import ARENA, SCALAR
 from pybpf.verifier.masking import Move, note_scalars
 from pybpf.verifier.pointers import add_to_pointer, prohibit, symbol
 from pybpf.verifier.program import Raw
-from pybpf.verifier.refusal import Refusal, Unmodelled
+from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.registers import EACCES, assign_id, check_written, leaks, read
 from pybpf.verifier.scalar import Scalar, constant
 from pybpf.verifier.state import UNKNOWN_REG, Reg, State, scalar_reg
@@ -81,7 +81,7 @@ def _make_constant(at: int, slot: Raw, *, is32: bool) -> Step:
 def _make_move(env: Env, at: int, slot: Raw, *, is32: bool) -> Step:
     dst, src, off = slot.dst, slot.src, slot.off
     if slot.imm:
-        return _refuse_cast
+        return _make_cast(env, at, slot)
     if is32 or off:
         return _make_narrow_move(env, at, slot, is32=is32)
 
@@ -98,8 +98,24 @@ def _make_move(env: Env, at: int, slot: Raw, *, is32: bool) -> Step:
     return step
 
 
-def _refuse_cast(_env: Env, _state: State) -> int:
-    raise Refusal("addr_space_cast insn can only be used in a program that has an associated arena")
+def _make_cast(env: Env, at: int, slot: Raw) -> Step:
+    """Return the step of a cast between a number and a pointer into the program's arena."""
+    dst, src = slot.dst, slot.src
+    made = Reg(ARENA) if slot.imm == 1 else UNKNOWN_REG
+    has_arena = env.program.arena is not None
+
+    def step(_env: Env, state: State) -> int:
+        if not has_arena:
+            raise Refusal(
+                "addr_space_cast insn can only be used in a program that has an associated arena"
+            )
+        read(state.frame.regs, src)
+        if dst > 9:
+            check_written(dst)
+        state.frame.regs[dst] = made
+        return at + 1
+
+    return step
 
 
 def _make_narrow_move(env: Env, at: int, slot: Raw, *, is32: bool) -> Step:
@@ -209,7 +225,7 @@ def _with_pointer(
     is32: bool,
 ) -> Reg:
     if ARENA in {target.kind, source.kind}:
-        raise Unmodelled("arithmetic on arena pointers")
+        return target if target.kind == ARENA else source
     if source.kind == SCALAR:
         if src is not None:
             env.precise(state, src)

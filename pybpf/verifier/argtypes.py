@@ -37,8 +37,10 @@ from pybpf.verifier.kinds import (
     TRUSTED,
     XDP_SOCK,
 )  # fmt: skip
+from pybpf.verifier.kptrs import check_match
 from pybpf.verifier.pointers import check_ptr_off, prohibit
 from pybpf.verifier.protos import Arg, Argument, TypeFlag
+from pybpf.verifier.records import Field
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import EACCES
 from pybpf.verifier.state import Reg
@@ -99,13 +101,18 @@ def accepted(kind: Arg, version: tuple[int, int]) -> tuple[int, ...]:
             more = (BTF_ID | PERCPU | RCU, BTF_ID | PERCPU | TRUSTED) if new else ()
             return (BTF_ID | PERCPU, *more)
         case Arg.KPTR_XCHG_DEST:
-            return (MAP_VALUE,)
+            return (MAP_VALUE, BTF_ID | ALLOC) if version >= (6, 12) else (MAP_VALUE,)
         case _:
             return (STACK, DYNPTR)
 
 
-def check_type(env: Env, number: int, reg: Reg, arg: Argument, helper: str) -> None:
-    """Raise Refusal where a register is not what an argument of ``helper`` takes."""
+def check_type(
+    env: Env, number: int, reg: Reg, arg: Argument, helper: str, pointer: Field | None = None
+) -> None:
+    """Raise Refusal where a register is not what an argument of ``helper`` takes.
+
+    ``pointer``: of bpf_kptr_xchg, the one in a map's value that is exchanged.
+    """
     kind = reg.kind
     if arg.flags & TypeFlag.RDONLY:
         kind &= ~RDONLY
@@ -113,12 +120,31 @@ def check_type(env: Env, number: int, reg: Reg, arg: Argument, helper: str) -> N
         kind &= ~MAYBE_NULL
     if arg.kind is Arg.PTR_TO_MEM:
         kind &= ~SLICE
+    if pointer is not None and kind & ALLOC and env.rules.since(6, 4):
+        kind &= ~(ALLOC | PERCPU)
     kinds = accepted(arg.kind, env.rules.version)
     if kind not in kinds:
         wanted = ", ".join(env.words(one) for one in kinds)
         raise prohibit(number, f"type={env.words(reg.kind)} expected={wanted}")
-    if kind & BASE == BTF_ID:
+    if pointer is not None:
+        _check_exchanged(env, number, reg, pointer)
+    elif kind & BASE == BTF_ID and not _takes_objects(arg.kind):
         _check_struct(env, number, reg, arg, helper)
+
+
+def _takes_objects(kind: Arg) -> bool:
+    return kind in {Arg.PTR_TO_SPIN_LOCK, Arg.KPTR_XCHG_DEST, Arg.PTR_TO_PERCPU_BTF_ID}
+
+
+def _check_exchanged(env: Env, number: int, reg: Reg, pointer: Field) -> None:
+    if reg.kind & MAYBE_NULL and reg.kind & ALLOC:
+        raise Refusal(
+            "verifier internal error: invalid PTR_TO_BTF_ID register for type match", errno=14
+        )
+    if reg.kind & MAYBE_NULL:
+        word = f"R{number}" if env.rules.since(7, 1) else f"arg{number}"
+        raise Refusal(f"Possibly NULL pointer passed to helper {word}", errno=EACCES)
+    check_match(env, number, reg, pointer, errno=EACCES)
 
 
 def _check_struct(env: Env, number: int, reg: Reg, arg: Argument, helper: str) -> None:
@@ -130,7 +156,7 @@ def _check_struct(env: Env, number: int, reg: Reg, arg: Argument, helper: str) -
                 errno=EACCES,
             )
         return
-    if arg.kind is Arg.PTR_TO_PERCPU_BTF_ID or reg.kind & ALLOC:
+    if reg.kind & ALLOC:
         raise Unmodelled(f"an argument that is a {env.words(reg.kind)}")
     if reg.kind & MAYBE_NULL and (
         not arg.flags & TypeFlag.NULL or arg.flags & TypeFlag.RELEASE

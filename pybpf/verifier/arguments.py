@@ -22,6 +22,7 @@ from pybpf.verifier.kinds import (
     STACK,
     ZERO,
 )
+from pybpf.verifier.kptrs import check_place
 from pybpf.verifier.locks import check_lock
 from pybpf.verifier.packet import may_read_packet
 from pybpf.verifier.pointers import prohibit
@@ -56,7 +57,7 @@ def check_argument(env: Env, state: State, call: Call, index: int) -> None:
         arg = _of_map(call, arg)
     null = reg.is_null and bool(arg.flags & TypeFlag.NULL)
     if not null:
-        check_type(env, number, reg, arg, call.proto.name)
+        check_type(env, number, reg, arg, call.proto.name, call.pointer)
         check_offset(env, number, reg, arg)
     if arg.flags & TypeFlag.RELEASE:
         _note_release(env, state, call, number, arg)
@@ -154,8 +155,10 @@ def _check_kind(
             check_dynptr(env, state, number, flags)
         case Arg.PTR_TO_CONST_STR:
             check_const_str(env, state, number)
-        case Arg.PTR_TO_PERCPU_BTF_ID | Arg.KPTR_XCHG_DEST:
-            raise Unmodelled(f"an argument of kind {arg.kind.value}")
+        case Arg.KPTR_XCHG_DEST:
+            call.pointer = check_place(env, number, reg)
+        case Arg.PTR_TO_PERCPU_BTF_ID:
+            call.percpu = reg
         case _:
             pass
 

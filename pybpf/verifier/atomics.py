@@ -25,11 +25,14 @@ from pybpf.verifier.kinds import (
 from pybpf.verifier.loads import check_same
 from pybpf.verifier.pointers import prohibit
 from pybpf.verifier.program import Raw
-from pybpf.verifier.refusal import Refusal, Unmodelled
+from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.registers import check_written, leaks, read
 from pybpf.verifier.state import UNKNOWN_REG, State
 
 _REFUSED = frozenset({CTX, PACKET, PACKET_META, FLOW_KEYS, SOCKET, SOCK_COMMON, TCP_SOCK, XDP_SOCK})
+_FETCH = 1
+_NOT_IN_ARENAS = frozenset({op.AND | _FETCH, op.OR | _FETCH, op.XOR | _FETCH})
+"""Operations that the JIT of x86 makes loops of."""
 
 
 def make_atomic(env: Env, at: int, slot: Raw) -> Step:
@@ -66,7 +69,7 @@ def _make_rmw(at: int, slot: Raw, size: int, *, fetch: bool, exchange: bool) -> 
             raise prohibit(0, "leaks addr into mem")
         if leaks(env, value):
             raise prohibit(src, "leaks addr into mem")
-        _check_target(env, dst, ptr.kind)
+        _check_target(env, dst, ptr.kind, slot.imm)
         if into is not None:
             # Before the memory is looked at, even where this is the pointer to it.
             check_written(into)
@@ -81,10 +84,10 @@ def _make_rmw(at: int, slot: Raw, size: int, *, fetch: bool, exchange: bool) -> 
     return step
 
 
-def _check_target(env: Env, number: int, kind: int) -> None:
-    if kind & BASE == ARENA:
-        raise Unmodelled("atomics on arena memory")
-    if kind & BASE in _REFUSED:
+def _check_target(env: Env, number: int, kind: int, imm: int) -> None:
+    # An arena is accessed with a way out of faults, which processors have for some operations only.
+    arena = kind & BASE == ARENA and (imm in _NOT_IN_ARENAS or not env.rules.since(6, 10))
+    if arena or kind & BASE in _REFUSED:
         raise _stores_into(env, number, kind)
 
 

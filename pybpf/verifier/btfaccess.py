@@ -11,6 +11,7 @@ from pybpf.isa.abi import MapType
 from pybpf.verifier.contexts import layout
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import BASE, BUF, RDONLY, SOCK_COMMON, TCP_SOCK, XDP_SOCK
+from pybpf.verifier.owned import Local, access_object
 from pybpf.verifier.pointers import before_start, prohibit, shown
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import EACCES
@@ -74,7 +75,8 @@ def access_btf(
     env: Env, state: State, number: int, reg: Reg, off: int, size: int, *, write: bool
 ) -> Reg:
     """Check an access to a structure that BTF describes; return what a load leaves."""
-    del env, state, number, reg, off, size, write
+    if isinstance(reg.extra, Local):
+        return access_object(env, state, number, reg, off, size, write=write)
     raise Unmodelled("access to a structure of the kernel")
 
 

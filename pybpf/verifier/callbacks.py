@@ -61,10 +61,14 @@ def call_back(env: Env, state: State, call: Call) -> int | None:
         if state.frame.callback_depth >= regs[1].val.umax:
             state.frame.callback_depth = 0
             return None
-    return _begin(env, state, call.subprog, _ARGUMENTS[number](env, state.frame))
+    return begin(env, state, call.subprog, _ARGUMENTS[number](env, state.frame))
 
 
-def _begin(env: Env, state: State, subprog: int, args: list[Reg]) -> int | None:
+def begin(env: Env, state: State, subprog: int, args: list[Reg]) -> int | None:
+    """Enter a function that is called back as often as it takes; return the slot where it begins.
+
+    None: it is put off, and the call itself goes on.
+    """
     start = env.program.subprograms[subprog].start
     state.note = ENTERED_CALLBACK
     if not any_number(env):

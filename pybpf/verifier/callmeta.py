@@ -12,6 +12,8 @@ from pybpf.verifier.protos import CallFlag
 if TYPE_CHECKING:
     from pybpf.verifier.program import MapInfo
     from pybpf.verifier.protos import Proto
+    from pybpf.verifier.records import Field
+    from pybpf.verifier.state import Reg
 
 
 class Call:
@@ -21,12 +23,13 @@ class Call:
     not known). ``ref``: the reference that an argument holds, ``release`` the register of the
     argument that is given back. ``mem_size``: of the memory that it returns. ``most``: the greatest
     size of memory that it was given. ``fill``: the register, offset and size of an area of stack
-    that it fills. ``subprog``: the callback. ``root``: the id of the dynptr.
+    that it fills. ``subprog``: the callback. ``root``: the id of the dynptr. ``pointer``: what a
+    map's value exchanges; ``percpu``: an object for each CPU.
     """
 
     __slots__ = (
-        "fill", "key", "map", "mem_size", "most", "packets", "proto", "ref", "release", "root",
-        "subprog", "uid",
+        "fill", "key", "map", "mem_size", "most", "packets", "percpu", "pointer", "proto", "ref",
+        "release", "root", "subprog", "uid",
     )  # fmt: skip
 
     def __init__(self, proto: Proto) -> None:
@@ -42,6 +45,8 @@ class Call:
         self.fill: tuple[int, int, int] | None = None
         self.subprog = 0
         self.root = 0
+        self.pointer: Field | None = None
+        self.percpu: Reg | None = None
 
     @property
     def word(self) -> str:

@@ -22,6 +22,7 @@ from pybpf.verifier.kinds import (
     TCP_SOCK,
     TRUSTED,
 )
+from pybpf.verifier.kptrs import exchanged, of_this_cpu
 from pybpf.verifier.locks import may_lock
 from pybpf.verifier.mapcompat import refuse_helper
 from pybpf.verifier.nulls import inner_uid
@@ -70,6 +71,16 @@ def set_result(env: Env, state: State, frame: Frame, call: Call) -> None:
     if ret.kind is Ret.VOID:
         frame.regs[0] = UNINIT
         return
+    if call.pointer is not None:
+        made = exchanged(env, call.pointer)
+        made.id = env.new_id()
+        made.id = made.ref = env.new_id()
+        state.acquire(made.ref, state.at)
+        frame.regs[0] = made
+        return
+    if call.percpu is not None:
+        frame.regs[0] = of_this_cpu(env, call.percpu)
+        return
     kind = _KINDS.get(ret.kind)
     if kind is None:
         raise Unmodelled(f"the result of {call.word}")
@@ -82,7 +93,7 @@ def set_result(env: Env, state: State, frame: Frame, call: Call) -> None:
         made.map, made.uid = call.map, call.uid
         if _is_there(call):
             made.kind &= ~MAYBE_NULL
-        if not made.kind & MAYBE_NULL and may_lock(call.map):
+        if not made.kind & MAYBE_NULL and call.map and may_lock(call.map.fields):
             made.id = env.new_id()
     elif ret.kind is Ret.PTR_TO_MEM:
         made.size = call.mem_size

@@ -25,6 +25,7 @@ from pybpf.verifier.dynptrs import SKB, SKB_META, Dynptr, dynptr_at, release_dyn
 from pybpf.verifier.env import Env
 from pybpf.verifier.formats import check_snprintf
 from pybpf.verifier.kinds import MAP_VALUE
+from pybpf.verifier.kptrs import give_away
 from pybpf.verifier.locks import check_may_call
 from pybpf.verifier.packet import forget
 from pybpf.verifier.protos import Arg, CallFlag
@@ -55,7 +56,7 @@ _RDONLY_PROG = 0x80
 
 def helper_call(env: Env, state: State, number: int) -> int:
     """Do what a call of helper ``number`` at ``state.at`` does; return the slot to go on with."""
-    check_may_call(state, number)
+    check_may_call(env, state, number)
     call = Call(prepare(env, number))
     check_may_sleep(state, call.word, sleeps=CallFlag.SLEEP in call.proto.flags)
     for index in range(len(call.proto.args)):
@@ -92,6 +93,8 @@ def _give_back(env: Env, state: State, call: Call) -> None:
     number = call.release
     if call.proto.args[number - 1].kind is Arg.PTR_TO_DYNPTR:
         done = release_dynptr(env, state, number)
+    elif call.ref and call.pointer is not None:
+        done = give_away(env, state, call.ref)
     elif call.ref:
         done = release(env, state, call.ref)
     else:

@@ -40,7 +40,11 @@ def walk(program: Checked, rules: Rules) -> None:
         stack.append((at, [*reversed([*onward, *called])]))
 
     enter(0)
-    while stack:
+    catching = program.subprograms[program.catching].start
+    while stack or (catching and seen[catching] == _UNSEEN):
+        if not stack:
+            program.pruning.add(catching)
+            enter(catching)
         at, rest = stack[-1]
         if not rest:
             seen[at] = _DONE

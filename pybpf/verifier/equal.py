@@ -95,14 +95,17 @@ def states_equal(env: Env, old: State, new: State, level: int) -> bool:
 def _refs_equal(old: State, new: State, ids: _Ids) -> bool:
     if (
         len(old.refs) != len(new.refs)
-        or old.lock != new.lock
+        or old.lock is not new.lock
         or old.rcu != new.rcu
         or old.preempt != new.preempt
         or not ids.same(old.irq, new.irq)
     ):
         return False
     return all(
-        a.kind == b.kind and ids.same(a.id, b.id) and ids.same(a.parent, b.parent)
+        a.kind == b.kind
+        and a.owner is b.owner
+        and ids.same(a.id, b.id)
+        and ids.same(a.parent, b.parent)
         for a, b in zip(old.refs, new.refs, strict=True)
     )
 

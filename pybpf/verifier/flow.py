@@ -7,6 +7,7 @@ from functools import partial
 from pybpf.verifier import opcodes as op
 from pybpf.verifier.calls import check_leftovers, helper_call, kfunc_call, leave_callback
 from pybpf.verifier.env import END, Env, Step
+from pybpf.verifier.exceptions import check_unwound
 from pybpf.verifier.frames import ENTERED, LEFT, LEFT_CALLBACK, enter
 from pybpf.verifier.globalargs import check_passed
 from pybpf.verifier.kinds import STACK
@@ -115,6 +116,8 @@ def _call_global(subprog: int, function: Function, env: Env, state: State) -> in
     if subprog in env.program.changes_packet and env.rules.since(6, 6):
         forget(env, state)
     env.called.add(subprog)
+    if subprog in env.program.throwing and env.rules.since(7, 0):
+        check_unwound(env, state)
     regs[0:6] = [UNKNOWN_REG if function.returns_scalar else UNINIT, *[UNINIT] * 5]
     return state.at + 1
 

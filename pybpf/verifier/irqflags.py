@@ -19,8 +19,11 @@ from pybpf.verifier.state import IRQ, Reg, Slot, State
 _BYTES = bytes([IRQ_SLOT]) * 8
 
 
-def check_flags(env: Env, state: State, number: int, *, save: bool) -> None:
-    """Save the flags where an argument points to, or restore them from there; raises Refusal."""
+def check_flags(env: Env, state: State, number: int, *, save: bool, family: str = "native") -> None:
+    """Save the flags where an argument points to, or restore them from there; raises Refusal.
+
+    ``family``: of functions; those of one (``native``, ``lock``) undo what another of it did.
+    """
     reg = state.frame.regs[number]
     if reg.kind != STACK:
         raise Refusal(f"{place(env, number)} doesn't point to an irq flag on stack")
@@ -32,6 +35,7 @@ def check_flags(env: Env, state: State, number: int, *, save: bool) -> None:
             raise Refusal(f"expected uninitialized irq flag as {place(env, number)}")
         check_access(env, state, number, 0, 8, write=True)
         made = Reg(STACK)
+        made.extra = family
         made.ref = state.irq = env.new_id()
         state.acquire(made.ref, state.at, IRQ)
         frame.stack[spi] = Slot(_BYTES, made)
@@ -39,6 +43,11 @@ def check_flags(env: Env, state: State, number: int, *, save: bool) -> None:
         if spi is None or slot.bytes != _BYTES or slot.reg is None:
             raise Refusal(f"expected an initialized irq flag as {place(env, number)}")
         mark_read(state, frame.index, spi)
+        if slot.reg.extra != family:
+            raise Refusal(
+                f"irq flag acquired by {slot.reg.extra} kfuncs cannot be restored with {family} "
+                "kfuncs"
+            )
         _restore(state, slot.reg.ref)
         frame.stack[spi] = EMPTY
     mark_written(state, frame.index, spi)

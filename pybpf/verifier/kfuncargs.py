@@ -25,20 +25,22 @@ from pybpf.verifier.kinds import (
     RCU,
     SCALAR,
     STACK,
-    TRUSTED,
 )
+from pybpf.verifier.objectargs import check_object_argument
 from pybpf.verifier.pointers import check_ptr_off
 from pybpf.verifier.program import MapInfo
 from pybpf.verifier.protos import TypeFlag
+from pybpf.verifier.records import Field
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.regions import check_size_pair
-from pybpf.verifier.registers import EACCES
+from pybpf.verifier.registers import EACCES, is_trusted
 from pybpf.verifier.state import Reg, State
 from pybpf.verifier.timers import check_timer
 
 ITERATOR = re.compile(r"bpf_iter_(\w+)_(new|next|destroy)")
 _NUMBERS = frozenset({"any", "const", "size"})
 _NEEDS_TRUST = frozenset({"trusted_args", "release"})
+_NEEDS_VALUE = _NEEDS_TRUST | {"rcu"}
 _NO_NUMBERS = frozenset({"task_struct", "cgroup"})
 """Structures with more in them than numbers, so that no memory will do."""
 _EMBEDDED = frozenset({("bpf_cpumask", "cpumask")})
@@ -50,11 +52,14 @@ class KfuncCall:
 
     ``ref``: the reference that an argument holds, ``release`` the register that is given back,
     ``iterator`` the first slot of the iterator, ``dynptr`` the register of the dynptr, ``size`` a
-    known size, ``map`` and ``uid`` the map whose value an argument points into.
+    known size, or number, ``map`` and ``uid`` the map whose value an argument points into. Of
+    objects, ``member``: the root of a list or a tree; ``given``: the reference that it takes over;
+    ``struct``: the type of another, which the program ``owns``. ``subprog``: the callback.
     """
 
     __slots__ = (
-        "args", "dynptr", "flags", "iterator", "map", "name", "ref", "release", "size", "uid",
+        "args", "dynptr", "flags", "given", "iterator", "map", "member", "name", "owns", "ref",
+        "release", "size", "struct", "subprog", "uid",
     )  # fmt: skip
 
     def __init__(self, name: str, args: tuple[str, ...], flags: frozenset[str]) -> None:
@@ -62,6 +67,9 @@ class KfuncCall:
         self.args = args
         self.flags = flags
         self.ref = self.release = self.iterator = self.size = self.uid = 0
+        self.given = self.struct = self.subprog = 0
+        self.owns = False
+        self.member: Field | None = None
         self.dynptr: Reg | None = None
         self.map: MapInfo | None = None
 
@@ -80,6 +88,11 @@ def check_kfunc_argument(env: Env, state: State, call: KfuncCall, index: int) ->
     if word in _NUMBERS:
         if reg.kind != SCALAR:
             raise Refusal(f"R{number} is not a scalar")
+        if word == "const":
+            if reg.val.const is None:
+                raise Refusal(f"R{number} must be a known constant")
+            env.precise(state, number)
+            call.size = reg.val.const
         return
     _check_null(env, call, index, reg, word)
     if reg.ref:
@@ -111,18 +124,20 @@ def check_kfunc_argument(env: Env, state: State, call: KfuncCall, index: int) ->
         case "map":
             _check_map(env, call, number, reg)
         case "irq":
-            check_flags(env, state, number, save=rest == "save")
+            family = "lock" if "lock" in call.args else "native"
+            check_flags(env, state, number, save=rest == "save", family=family)
         case "func":
             if reg.kind != FUNC:
                 raise Refusal(f"arg{index} expected pointer to func")
-            assert call.map is not None
-            begin_async(env, state, reg.btf, element(call.map), (0, 0))
+            call.subprog = reg.btf
+            if call.map is not None:
+                begin_async(env, state, reg.btf, element(call.map), (0, 0))
         case _:
-            raise Unmodelled(f"an argument of kind {word}")
+            check_object_argument(env, state, call, number, word, rest)
 
 
 def _check_null(env: Env, call: KfuncCall, index: int, reg: Reg, kind: str) -> None:
-    strict = env.rules.since(7, 0) or call.flags & _NEEDS_TRUST
+    strict = env.rules.since(7, 0) or call.flags & _NEEDS_VALUE
     if (reg.is_null or reg.kind & MAYBE_NULL) and kind != "buf?" and strict:
         word = f"R{index + 1}" if env.rules.since(7, 1) else f"arg{index}"
         raise Refusal(f"Possibly NULL pointer passed to trusted {word}", errno=EACCES)
@@ -185,12 +200,13 @@ def _check_struct(env: Env, call: KfuncCall, number: int, reg: Reg, name: str) -
         )
     if reg.kind & BASE != BTF_ID or not isinstance(reg.extra, str):
         raise Unmodelled(f"a {env.words(reg.kind)} where a structure of the kernel is expected")
-    if not reg.ref and not reg.kind & TRUSTED:
-        if env.rules.since(7, 0) or call.flags & _NEEDS_TRUST:
+    if not is_trusted(reg):
+        if not env.rules.since(7, 0) and not call.flags & _NEEDS_VALUE:
+            raise Unmodelled("a pointer that is not trusted")
+        if "rcu" not in call.flags:
             raise Refusal(f"R{number} must be referenced or trusted")
-        if "rcu" in call.flags and not reg.kind & RCU:
+        if not reg.kind & RCU:
             raise Refusal(f"R{number} must be a rcu pointer")
-        raise Unmodelled("a pointer that is not trusted")
     if reg.off or reg.val.const != 0:
         raise Unmodelled("a member of a structure of the kernel")
     if reg.extra != name and (reg.extra, name) not in _EMBEDDED:
@@ -201,7 +217,7 @@ def _check_map(env: Env, call: KfuncCall, number: int, reg: Reg) -> None:
     if reg.kind != MAP_PTR:
         raise Refusal(f"pointer in R{number} isn't map pointer")
     assert reg.map is not None
-    has_queue = any(kind == "workqueue" for kind, _ in reg.map.fields.values())
+    has_queue = any(one.kind == "workqueue" for one in reg.map.fields.values())
     other = call.map is not reg.map or call.uid != reg.uid
     if call.map is not None and (has_queue or env.rules.since(7, 1)) and other:
         raise Refusal(

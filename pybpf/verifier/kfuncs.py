@@ -12,21 +12,26 @@ from functools import cache
 from pybpf.dataclass import dataclass
 from pybpf.isa.abi import ProgType
 from pybpf.verifier import iterators
-from pybpf.verifier.allowed import is_gpl
+from pybpf.verifier.callbacks import begin
 from pybpf.verifier.dynptrs import SKB, XDP, Dynptr
 from pybpf.verifier.env import END, Env
+from pybpf.verifier.exceptions import check_throw
+from pybpf.verifier.graphs import adds_to_tree, compared
 from pybpf.verifier.kfuncargs import ITERATOR, KfuncCall, check_kfunc_argument
-from pybpf.verifier.kinds import BTF_ID, MAYBE_NULL, MEM, RCU, RDONLY, SLICE, TRUSTED, UNTRUSTED
+from pybpf.verifier.kinds import BTF_ID, MAYBE_NULL, MEM, NON_OWN_REF, RDONLY, SLICE, TRUSTED
+from pybpf.verifier.locks import check_may_call_kfunc, may_lock
+from pybpf.verifier.objectargs import object_result
+from pybpf.verifier.owned import fields_of, share, without_rcu
 from pybpf.verifier.packet import each_reg, may_write_packet
 from pybpf.verifier.program import SLEEPABLE, Checked
 from pybpf.verifier.references import release
 from pybpf.verifier.refusal import Refusal, Unmodelled
-from pybpf.verifier.registers import EACCES, leaks
-from pybpf.verifier.returns import allowed_range
-from pybpf.verifier.sections import check_leftovers, sleepless
-from pybpf.verifier.state import POINTER, UNINIT, UNKNOWN_REG, Reg, State
+from pybpf.verifier.registers import EACCES
+from pybpf.verifier.scalar import UNKNOWN
+from pybpf.verifier.sections import sleepless
+from pybpf.verifier.state import UNINIT, UNKNOWN_REG, ZERO_REG, Reg, State, scalar_reg
 
-_NUMBERS = frozenset({"bpf_iter_num_new", "bpf_iter_num_next", "bpf_iter_num_destroy"})
+_MAX_ERRNO = 4095
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,34 +65,48 @@ def mark_kfuncs(program: Checked) -> None:
             program.joins.add(at)
         elif name.startswith("bpf_wq_set_callback"):
             program.pruning.add(at)
+        elif adds_to_tree(name):
+            program.forced.add(at)
+            program.pruning.add(at)
+            program.joins.add(at)
 
 
 def kfunc_call(env: Env, state: State, btf_id: int, module: int) -> int:
     """Do what a call of the kfunc with that type id (of that BTF object) does."""
     name = env.program.kfuncs.get(state.at)
+    if name is None and not btf_id:
+        raise Refusal("invalid kernel function call not eliminated in verifier pass")
     if name is None:
         raise Unmodelled(f"kfunc {btf_id} of BTF object {module}, whose name is not known")
     row = _rows().get(name)
     known = env.rules.profile.kfuncs(ProgType(env.prog_type))
+    if not _exists(env, name):
+        _refuse_missing(env, name)
     if row is None:
         raise Unmodelled(f"kfunc {name}")
-    if not is_gpl(env.program.subject.licence):
-        raise Refusal("cannot call kernel function from non-GPL compatible program")
+    flags = known[name].flags if name in known else frozenset()
+    check_may_call_kfunc(env, state, name, flags)
     if name not in known:
-        if not _exists(env, name):
-            raise Unmodelled(f"kfunc {name}, which this kernel does not have")
         raise Refusal(f"calling kernel function {name} is not allowed", errno=EACCES)
-    call = KfuncCall(name, row.args, known[name].flags)
-    _check_place(env, state, call)
+    call = KfuncCall(name, row.args, flags)
+    if row.ret == "int" and "lock" in row.args:
+        _fail_to_lock(env, state)
+    _check_place(env, call)
     for index in range(len(row.args)):
         check_kfunc_argument(env, state, call, index)
     if "release" in call.flags and not call.release:
         raise Refusal(f"release kernel function {name} expects refcounted PTR_TO_BTF_ID")
+    if adds_to_tree(name):
+        assert call.member is not None
+        begin(env, state, call.subprog, compared(env, call.member))
     _change_sections(env, state, call)
     if call.release and not release(env, state, call.ref):
         raise Refusal(f"kfunc {name}#{btf_id} reference has not been acquired before")
+    if call.given:
+        share(state, call.given)
     if name == "bpf_throw":
-        return _throw(env, state)
+        check_throw(env, state)
+        return END
     result = _result(env, state, call, row.ret)
     index = state.frame.regs[1].frame
     state.frame.regs[0:6] = [result, *[UNINIT] * 5]
@@ -101,9 +120,21 @@ def _exists(env: Env, name: str) -> bool:
     return any(name in env.rules.profile.kfuncs(kind) for kind in env.rules.profile.program_types)
 
 
-def _check_place(env: Env, state: State, call: KfuncCall) -> None:
-    if state.lock is not None and not (env.rules.since(6, 15) and call.name in _NUMBERS):
-        raise Refusal("function calls are not allowed while holding a lock")
+def _refuse_missing(env: Env, name: str) -> None:
+    """Raise Refusal for a call of what this kernel has not, as loaders do, or Unmodelled."""
+    if not env.rules.has_kfuncs:
+        raise Unmodelled(f"kfunc {name}, in a kernel without such calls")
+    raise Refusal(f"extern (func ksym) '{name}': not found in kernel or module BTFs", errno=3)
+
+
+def _fail_to_lock(env: Env, state: State) -> None:
+    """Put off the path on which a lock could not be taken."""
+    other = env.push(state, state.at + 1)
+    val = env.rules.math.clamp(UNKNOWN, -_MAX_ERRNO, -1)
+    other.frame.regs[0:6] = [scalar_reg(val), *[UNINIT] * 5]
+
+
+def _check_place(env: Env, call: KfuncCall) -> None:
     if "sleepable" in call.flags and not env.program.subject.prog_flags & SLEEPABLE:
         raise Refusal(
             f"program must be sleepable to call sleepable kfunc {call.name}", errno=EACCES
@@ -124,7 +155,7 @@ def _change_sections(env: Env, state: State, call: KfuncCall) -> None:
             raise Refusal(f"unmatched rcu read unlock (kernel function {name})")
         state.rcu -= 1
         if not state.rcu:
-            each_reg(state, _without_rcu)
+            each_reg(state, without_rcu)
     elif name == "bpf_preempt_disable":
         state.preempt += 1
     elif name == "bpf_preempt_enable":
@@ -135,43 +166,15 @@ def _change_sections(env: Env, state: State, call: KfuncCall) -> None:
         raise Refusal(f"kernel func {name} is sleepable within {region} region", errno=EACCES)
 
 
-def _without_rcu(reg: Reg) -> Reg:
-    if not reg.kind & RCU:
-        return reg
-    new = reg.copy()
-    new.kind = reg.kind & ~(RCU | MAYBE_NULL) | UNTRUSTED
-    return new
-
-
-def _throw(env: Env, state: State) -> int:
-    """End the path by an exception, which gives r1 as the program's result."""
-    if b"exception_callback" in env.program.subject.btf:
-        raise Unmodelled("a program with an exception callback")
-    reg = state.frame.regs[1]
-    if leaks(env, reg):
-        raise Refusal("R1 leaks addr as return value", errno=EACCES)
-    allowed = allowed_range(env)
-    if allowed is not None:
-        env.precise(state, 1)
-        if not allowed[0] <= reg.val.smin <= reg.val.smax <= allowed[1]:
-            raise Unmodelled("an exception with a result that the program may not have")
-    if state.lock is not None or state.rcu or state.preempt or state.irq:
-        if env.rules.since(6, 13):
-            check_leftovers(env, state, "bpf_throw")
-        raise Unmodelled("an exception in a section")
-    left = [ref for ref in state.refs if ref.kind == POINTER]
-    if left:
-        raise Refusal(f"Unreleased reference id={left[-1].id} alloc_insn={left[-1].insn}")
-    return END
-
-
 def _result(env: Env, state: State, call: KfuncCall, ret: str) -> Reg:
     word, _, rest = ret.partition(":")
     if word == "void":
         return UNINIT
     if word == "int":
-        return UNKNOWN_REG
-    if word == "mem":
+        return ZERO_REG if "lock" in call.args else UNKNOWN_REG
+    if word in {"new", "same", "member"}:
+        made = object_result(env, call, word, rest)
+    elif word == "mem":
         made = Reg(MEM | RDONLY)
         made.size = int(rest)
     elif word == "slice":
@@ -179,7 +182,7 @@ def _result(env: Env, state: State, call: KfuncCall, ret: str) -> Reg:
     else:
         made = Reg(BTF_ID | TRUSTED)
         made.extra = rest
-    null = "ret_null" in call.flags
+    null = "ret_null" in call.flags and not (word == "same" and call.owns)
     if null:
         made.kind |= MAYBE_NULL
         made.id = env.new_id()
@@ -188,6 +191,10 @@ def _result(env: Env, state: State, call: KfuncCall, ret: str) -> Reg:
         state.acquire(made.ref, state.at)
         if null:
             made.id = made.ref
+    elif word == "member":
+        made.kind |= NON_OWN_REF
+    if not made.id and may_lock(fields_of(env, made)):
+        made.id = env.new_id()
     return made
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pybpf.isa.abi import ProgType
+from pybpf.isa.abi import MapType, ProgType
 from pybpf.verifier import opcodes as op
 from pybpf.verifier.access import check_access
 from pybpf.verifier.calls import check_leftovers
@@ -73,6 +73,8 @@ def make_load(env: Env, at: int, slot: Raw) -> Step:
         kind = read(state.frame.regs, src).kind
         if dst > 9:
             check_written(dst)
+        if signed and kind == ARENA and not env.rules.since(6, 18):
+            raise Refusal("sign extending loads from arena are not supported yet", errno=95)
         check_access(env, state, src, off, size, write=False, value=dst, signed=signed)
         check_same(env, state, kind)
         return at + 1
@@ -117,13 +119,16 @@ def make_lddw(env: Env, at: int, slot: Raw) -> Step:
     elif slot.src == op.MAP_FD:
         made = Reg(MAP_PTR)
         made.map = known
+    elif known.type == MapType.ARENA:
+        made = UNKNOWN_REG
     else:
         made = Reg(MAP_VALUE, off=high & 0xFFFFFFFF)
         made.map = known
 
     message = _refuse_callback(env, made.btf) if made.kind == FUNC else None
     # Before Linux 6.2 each address of a value with a lock was another value.
-    locked = made.kind == MAP_VALUE and may_lock(known) and not env.rules.since(6, 2)
+    locked = known is not None and made.kind == MAP_VALUE and may_lock(known.fields)
+    locked = locked and not env.rules.since(6, 2)
 
     def step(env: Env, state: State) -> int:
         if dst > 9:

@@ -1,7 +1,8 @@
-"""Spin locks in the values of maps: a register that points to one in; it is taken or given back.
+"""Spin locks in values of maps and objects: a register in; the lock taken or given back, out.
 
-``State.lock`` is the map whose value is locked (None: no lock is held), and a ``Reference`` of kind
-LOCK has the id of the value. Source: process_spin_lock in kernel/bpf/verifier.c.
+A lock is a ``Reference`` of one of the kinds LOCKS, with the id of the value or the object, and the
+map or the program's types as ``owner``; ``State.lock`` is the owner of the lock that was taken last
+(None: no lock is held). Source: process_spin_lock and kfunc_spin_allowed in kernel/bpf/verifier.c.
 """
 
 from __future__ import annotations
@@ -9,66 +10,139 @@ from __future__ import annotations
 from pybpf.isa.helpers import HELPERS
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import MAP_VALUE
+from pybpf.verifier.owned import fields_of, forget_shared
 from pybpf.verifier.program import MapInfo
-from pybpf.verifier.refusal import Refusal, Unmodelled
-from pybpf.verifier.state import LOCK, Reg, State
+from pybpf.verifier.records import LOCKS as LOCK_FIELDS
+from pybpf.verifier.records import Fields
+from pybpf.verifier.refusal import Refusal
+from pybpf.verifier.registers import EACCES
+from pybpf.verifier.state import LOCK, RES_LOCK, RES_LOCK_IRQ, Reference, Reg, State
 
+LOCKS = frozenset({LOCK, RES_LOCK, RES_LOCK_IRQ})
 _UNLOCK = HELPERS["bpf_spin_unlock"]
 _KPTR_XCHG = HELPERS["bpf_kptr_xchg"]
+_NO_LOCK = -22
+_TREE = ("bpf_rbtree_add", "bpf_rbtree_remove", "bpf_rbtree_first", "bpf_rbtree_root",
+         "bpf_rbtree_left", "bpf_rbtree_right")  # fmt: skip
+_ALLOWED = (
+    ("bpf_list_", (6, 2)), ("bpf_rbtree_", (6, 3)), ("bpf_refcount_acquire", (6, 4)),
+    ("bpf_iter_num_", (6, 15)), ("bpf_res_spin_", (6, 15)),
+)  # fmt: skip
+_SPIN_ALLOWED = "bit_17"
+"""The flag of functions that may be called under a lock, in the profiles of Linux 7.1 and later."""
 
 
-def check_lock(env: Env, state: State, number: int, *, take: bool) -> None:
+def check_lock(env: Env, state: State, number: int, *, take: bool, kind: int = LOCK) -> None:
     """Take the lock that a register points to, or give it back; raises Refusal."""
     reg = state.frame.regs[number]
-    if reg.kind != MAP_VALUE:
-        raise Unmodelled("a lock in an object that the program allocated")
-    known = reg.map
-    assert known is not None
+    field, word = ("spin_lock", "bpf_spin") if kind == LOCK else ("res_spin_lock", "bpf_res_spin")
+    if kind == LOCK and in_tree_callback(env, state):
+        raise Refusal("can't spin_{lock,unlock} in rbtree cb", errno=EACCES)
     if reg.val.const is None:
         raise Refusal(
-            f"R{number} doesn't have constant offset. bpf_spin_lock has to be at the constant "
-            "offset"
+            f"R{number} doesn't have constant offset. {word}_lock has to be at the constant offset"
         )
-    at = field_of(env, known, "spin_lock", "bpf_spin_lock")
+    at = _offset(env, reg, field, f"{word}_lock")
     off = reg.off + reg.val.smin
     if at != off:
         where = f" that is at {at}" if env.rules.since(6, 2) else ""
-        raise Refusal(f"off {off} doesn't point to 'struct bpf_spin_lock'{where}")
+        raise Refusal(f"off {off} doesn't point to 'struct {word}_lock'{where}")
     if take:
-        if state.lock is not None:
+        _take(state, reg, kind, _owner(env, reg))
+    else:
+        _give_back(env, state, reg, kind, _owner(env, reg), word)
+
+
+def _offset(env: Env, reg: Reg, field: str, word: str) -> int:
+    if reg.kind == MAP_VALUE and reg.map is not None:
+        return field_of(env, reg.map, field, word)
+    for off, found in fields_of(env, reg).items():
+        if found.kind == field:
+            return off
+    raise Refusal(f"local 'kptr' has no valid {word}")
+
+
+def _owner(env: Env, reg: Reg) -> object:
+    return reg.map if reg.kind == MAP_VALUE else env.program.types
+
+
+def _held(state: State) -> list[Reference]:
+    return [ref for ref in state.refs if ref.kind in LOCKS]
+
+
+def _take(state: State, reg: Reg, kind: int, owner: object) -> None:
+    for ref in _held(state):
+        if kind == LOCK == ref.kind:
             raise Refusal("Locking two bpf_spin_locks are not allowed")
-        state.lock = known
-        state.acquire(reg.id, state.at, LOCK)
-        return
-    _unlock(state, known, reg)
+        if LOCK not in {kind, ref.kind} and ref.id == reg.id and ref.owner is owner:
+            raise Refusal("Acquiring the same lock again, AA deadlock detected")
+    state.acquire(reg.id, state.at, kind, owner=owner)
+    state.lock = owner
 
 
-def _unlock(state: State, known: MapInfo, reg: Reg) -> None:
-    if state.lock is None:
-        raise Refusal("bpf_spin_unlock without taking a lock")
-    if state.lock is not known or not state.drop(reg.id, LOCK):
-        raise Refusal("bpf_spin_unlock of different lock")
-    state.lock = None
+def _give_back(env: Env, state: State, reg: Reg, kind: int, owner: object, word: str) -> None:
+    held = _held(state)
+    if not held:
+        raise Refusal(f"{word}_unlock without taking a lock")
+    mine = [ref for ref in held if ref.kind == kind and ref.id == reg.id and ref.owner is owner]
+    if not mine:
+        raise Refusal(f"{word}_unlock of different lock")
+    last = held[-1]
+    if last.id != reg.id or last.owner is not owner:
+        raise Refusal(f"{word}_unlock cannot be out of order")
+    state.refs = tuple(ref for ref in state.refs if ref is not mine[-1])
+    rest = _held(state)
+    state.lock = rest[-1].owner if rest else None
+    forget_shared(env, state)
+
+
+def is_locked(env: Env, state: State, reg: Reg) -> bool:
+    """Whether the lock beside what a register points to is held."""
+    owner = _owner(env, reg)
+    return any(ref.id == reg.id and ref.owner is owner for ref in _held(state))
+
+
+def lock_offset(fields: Fields) -> int:
+    """Return where the lock is among special members."""
+    return next((off for off, one in fields.items() if one.kind == "spin_lock"), _NO_LOCK)
 
 
 def field_of(env: Env, known: MapInfo, kind: str, word: str) -> int:
     """Return where in a map's value its lock or timer is; raises Refusal where there is none."""
     if not known.btf_value:
         raise Refusal(f"map '{known.name}' has to have BTF in order to use {word}")
-    for off, (found, _) in known.fields.items():
-        if found == kind:
+    for off, found in known.fields.items():
+        if found.kind == kind:
             return off
     if env.rules.since(6, 2):
         raise Refusal(f"map '{known.name}' has no valid {word}")
     raise Refusal(f"map '{known.name}' doesn't have 'struct {word}'")
 
 
-def check_may_call(state: State, number: int) -> None:
+def in_tree_callback(env: Env, state: State) -> bool:
+    """Whether a function that compares nodes of a tree is running (in_rbtree_lock_required_cb)."""
+    names = env.program.kfuncs
+    return any(
+        frame.callback is not None and names.get(frame.site, "").startswith(_TREE)
+        for frame in state.frames
+    )
+
+
+def check_may_call(env: Env, state: State, number: int) -> None:
     """Raise Refusal for a helper that is called while a lock is held."""
-    if state.lock is not None and number not in {_UNLOCK, _KPTR_XCHG}:
+    allowed = {_UNLOCK, _KPTR_XCHG} if env.rules.since(6, 19) else {_UNLOCK}
+    if state.lock is not None and number not in allowed:
         raise Refusal("function calls are not allowed while holding a lock")
 
 
-def may_lock(known: MapInfo | None) -> bool:
-    """Whether the values of a map have a lock, so that each needs an id of its own."""
-    return known is not None and any("spin_lock" in kind for kind, _ in known.fields.values())
+def check_may_call_kfunc(env: Env, state: State, name: str, flags: frozenset[str]) -> None:
+    """Raise Refusal for a function of the kernel that is called while a lock is held."""
+    if state.lock is None or _SPIN_ALLOWED in flags:
+        return
+    if not any(name.startswith(start) and env.rules.since(*since) for start, since in _ALLOWED):
+        raise Refusal("function calls are not allowed while holding a lock")
+
+
+def may_lock(fields: Fields) -> bool:
+    """Whether special members include a lock, so that each value needs an id of its own."""
+    return any(one.kind in LOCK_FIELDS for one in fields.values())

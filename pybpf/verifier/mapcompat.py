@@ -14,6 +14,7 @@ from typing import Protocol
 from pybpf.isa.abi import AttachType, MapType, ProgType
 from pybpf.isa.helpers import HELPER_NAMES, HELPERS
 from pybpf.verifier.program import SLEEPABLE
+from pybpf.verifier.records import Fields
 
 Version = tuple[int, int]
 
@@ -251,7 +252,7 @@ class _Map(Protocol):
     @property
     def inner(self) -> _Map | None: ...
     @property
-    def fields(self) -> Mapping[int, tuple[str, int]]: ...
+    def fields(self) -> Fields: ...
 
 
 class _Subject(Protocol):
@@ -278,6 +279,6 @@ def refuse_map(known: _Map, subject: _Subject, rules: _Rules) -> str | None:
         subject.prog_type,
         map_flags=known.flags,
         sleepable=bool(subject.prog_flags & SLEEPABLE),
-        fields=[kind for kind, _ in known.fields.values()],
+        fields=[one.kind for one in known.fields.values()],
         inner_flags=known.inner.flags if known.inner else None,
     )

@@ -46,7 +46,7 @@ def not_null(reg: Reg) -> Reg:
 
 def inner_uid(inner: MapInfo, ident: int) -> int:
     """Return what tells a map in a map from others: only where its values hold what is started."""
-    return ident if any(kind in _STARTED for kind, _ in inner.fields.values()) else 0
+    return ident if any(one.kind in _STARTED for one in inner.fields.values()) else 0
 
 
 def mark_nulls(env: Env, state: State, tested: Reg, *, is_null: bool) -> None:

@@ -1,13 +1,11 @@
-"""A program's own type information in; special members of map values, and functions, out.
+"""A program's own type information in; its functions out.
 
-Source: btf_parse_fields, btf_prepare_func_args and check_btf_func in kernel/bpf/btf.c and
-verifier.c.
+Source: btf_prepare_func_args and check_btf_func in kernel/bpf/btf.c and verifier.c.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -19,18 +17,6 @@ if TYPE_CHECKING:
     from pybpf.btf.reader import Btf
 
 _RECORD = 8
-_SPECIAL = {
-    "bpf_spin_lock": "spin_lock",
-    "bpf_res_spin_lock": "res_spin_lock",
-    "bpf_timer": "timer",
-    "bpf_wq": "workqueue",
-    "bpf_task_work": "task_work",
-    "bpf_list_head": "list_head",
-    "bpf_list_node": "list_node",
-    "bpf_rb_root": "rb_root",
-    "bpf_rb_node": "rb_node",
-    "bpf_refcount": "refcount",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,39 +45,6 @@ def read_types(data: bytes) -> Btf | None:
         return Btf(data)
     except TargetError as error:
         raise Unmodelled(f"the program's BTF: {error}") from None
-
-
-def special_fields(types: Btf, number: int) -> Mapping[int, tuple[str, int]]:
-    """Return the special members of a map's value by their offset: kind, and size in bytes."""
-    from pybpf.btf.reader import Kind
-
-    found: dict[int, tuple[str, int]] = {}
-    number = types.skip(number)
-    if types.kind(number) is not Kind.STRUCT:
-        return found
-    for _, member in types.fields(number):
-        inner = types.skip(member.type)
-        kind = types.kind(inner)
-        if kind is Kind.STRUCT and (word := _SPECIAL.get(types.name(inner))):
-            found[member.bit_offset // 8] = word, types.size(inner) or 0
-        elif _holds_special(types, inner):
-            raise Unmodelled("a map value with pointers or nested special members")
-    return found
-
-
-def _holds_special(types: Btf, number: int) -> bool:
-    from pybpf.btf.reader import Kind
-
-    kind = types.kind(number)
-    if kind is Kind.PTR:
-        return types.kind(types.target(number)) is Kind.TYPE_TAG
-    if kind is Kind.ARRAY:
-        return _holds_special(types, types.skip(types.element(number)))
-    if kind not in {Kind.STRUCT, Kind.UNION}:
-        return False
-    if types.name(number) in _SPECIAL:
-        return True
-    return any(_holds_special(types, types.skip(m.type)) for _, m in types.fields(number))
 
 
 def check_functions(program: Checked) -> dict[int, Function]:

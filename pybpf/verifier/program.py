@@ -14,7 +14,9 @@ from pybpf.corpus import CorpusMap, CorpusProgram
 from pybpf.dataclass import dataclass, field
 
 if TYPE_CHECKING:
+    from pybpf.btf.reader import Btf
     from pybpf.verifier.progbtf import Function
+    from pybpf.verifier.records import Fields
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,8 +25,7 @@ class MapInfo:
 
     ``inner``: the template of a map in map. ``contents``: the first value's bytes of a frozen
     array, which loads may be known from (None: not known). ``fields``: special members of a value,
-    by offset: their kind ("spin_lock", "timer", "kptr_unref", …) and size. Compared as objects:
-    two maps are two, however alike.
+    by offset. Compared as objects: two maps are two, however alike.
     """
 
     type: int
@@ -37,14 +38,14 @@ class MapInfo:
     contents: bytes | None = None
     frozen: bool = False
     btf_value: int = 0
-    fields: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+    fields: Fields = field(default_factory=dict)
 
 
 STRICT_ALIGNMENT, ANY_ALIGNMENT, TEST_RND_HI32, TEST_STATE_FREQ, SLEEPABLE = 1, 2, 4, 8, 16
 XDP_HAS_FRAGS, XDP_DEV_BOUND_ONLY, TEST_REG_INVARIANTS, TOKEN_FD = 32, 64, 128, 1 << 16
 
 
-def map_info(spec: CorpusMap, fields: Mapping[int, tuple[str, int]]) -> MapInfo:
+def map_info(spec: CorpusMap, fields: Fields) -> MapInfo:
     """Return a corpus's map as the verifier sees it, its value's special members told."""
     inner = map_info(spec.inner_map, {}) if spec.inner_map else None
     contents = None
@@ -118,13 +119,17 @@ class Checked:
     values may still be read; ``dead``: the other registers. ``order``: slots, last reached first.
     ``functions``: by subprogram, what the program's types say. ``changes_packet``: subprograms
     that call helpers which move packets. ``iter_next``: slots of calls that advance an iterator.
-    ``kfuncs``: the names of the kernel functions that are called, by slot.
+    ``kfuncs``: the names of the kernel functions that are called, by slot. ``types``: the program's
+    own, None where it has none; ``objects``: special members of structures, by number of these.
+    ``catching``: the subprogram that exceptions end in, 0 none; ``throwing``: those that may throw.
+    ``arena``: the arena that the program's pointers lead to.
     """
 
     __slots__ = (
-        "changes_packet", "dead", "forced", "functions", "iter_next", "joins", "kfuncs", "live",
-        "map_at", "maps_used", "order", "pruning", "slots", "subject", "subprogram_at",
-        "subprogram_of", "subprograms", "successors",
+        "arena", "catching", "changes_packet", "dead", "forced", "functions", "iter_next",
+        "joins", "kfuncs", "live",
+        "map_at", "maps_used", "objects", "order", "pruning", "slots", "subject", "subprogram_at",
+        "subprogram_of", "subprograms", "successors", "throwing", "types",
     )  # fmt: skip
 
     def __init__(self, subject: CorpusProgram, slots: Sequence[Raw]) -> None:
@@ -146,3 +151,8 @@ class Checked:
         self.functions: dict[int, Function] = {}
         self.iter_next: set[int] = set()
         self.order: list[int] = []
+        self.types: Btf | None = None
+        self.catching = 0
+        self.throwing: set[int] = set()
+        self.arena: MapInfo | None = None
+        self.objects: Mapping[int, Fields] = {}

@@ -5,12 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pybpf.verifier.env import Env
-from pybpf.verifier.kinds import NOT_INIT, SCALAR
+from pybpf.verifier.kinds import (
+    ALLOC,
+    BASE,
+    MAP_PTR,
+    NON_OWN_REF,
+    NOT_INIT,
+    SCALAR,
+    SOCK_COMMON,
+    SOCKET,
+    TCP_SOCK,
+    TRUSTED,
+)
 from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.state import Reg
 
 EACCES = 13
 FRAME_POINTER = 10
+_TRUSTED_FLAGS = TRUSTED | ALLOC | NON_OWN_REF
+_ALWAYS_TRUSTED = frozenset({SOCKET, SOCK_COMMON, TCP_SOCK, MAP_PTR})
 
 
 def read(regs: Sequence[Reg], number: int) -> Reg:
@@ -34,6 +47,16 @@ def check_written(number: int) -> None:
 def leaks(env: Env, reg: Reg) -> bool:
     """Whether a register holds a pointer whose value the program may not learn."""
     return reg.kind != SCALAR and not env.rules.allow_leaks
+
+
+def is_trusted(reg: Reg) -> bool:
+    """Whether a pointer to a structure is known to be valid (kernel: is_trusted_reg)."""
+    if reg.ref:
+        return True
+    flags = reg.kind & ~BASE
+    if flags & ~_TRUSTED_FLAGS:
+        return False
+    return bool(flags) or reg.kind in _ALWAYS_TRUSTED
 
 
 def assign_id(env: Env, reg: Reg) -> Reg:

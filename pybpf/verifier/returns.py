@@ -18,13 +18,13 @@ from pybpf.verifier.state import POINTER, Reg, State
 def check_references(env: Env, state: State, what: str) -> None:
     """Raise Refusal where a reference is still held at ``what``.
 
-    That is "BPF_EXIT", "BPF_LD_[ABS|IND]" or "tail_call".
+    That is "BPF_EXIT", "BPF_LD_[ABS|IND]", "tail_call" or "bpf_throw".
     """
     if not state.refs:
         return
     # Since Linux 6.13 one function checks for all that may be left open (check_resource_leak).
     new = env.rules.since(6, 13)
-    inner = len(state.frames) > 1
+    inner = len(state.frames) > 1 and what != "bpf_throw"
     if inner and (new or state.frame.callback is None) and (new or what != "BPF_LD_[ABS|IND]"):
         return
     left = [ref for ref in state.refs if ref.kind == POINTER]
@@ -37,7 +37,7 @@ def check_references(env: Env, state: State, what: str) -> None:
         raise Refusal(f"{where} would lead to reference leak")
     if what == "tail_call" and not new:
         raise Refusal("tail_call would lead to reference leak")
-    if what != "BPF_EXIT" and not new:
+    if what == "BPF_LD_[ABS|IND]" and not new:
         raise Refusal(f"{what} cannot be mixed with socket references")
     raise Refusal(f"Unreleased reference id={left[-1].id} alloc_insn={left[-1].insn}")
 
@@ -45,7 +45,8 @@ def check_references(env: Env, state: State, what: str) -> None:
 def check_return(env: Env, state: State) -> None:
     """Raise Refusal for a value of r0 that the main program may not return."""
     function = env.program.functions.get(state.frame.subprog)
-    called = state.frame.subprog and not state.frame.is_async
+    catches = state.frame.subprog and state.frame.subprog == env.program.catching
+    called = state.frame.subprog and not state.frame.is_async and not catches
     if called and function is not None and function.returns_void:
         return
     reg = read(state.frame.regs, 0)
@@ -60,7 +61,7 @@ def check_return(env: Env, state: State) -> None:
             "async callback return" if env.rules.since(6, 8) else "async callback",
         )
         return
-    if state.frame.subprog:
+    if called:
         if reg.kind != SCALAR:
             raise Refusal(
                 f"At subprogram exit the register R0 is not a scalar value ({env.words(reg.kind)})"

@@ -138,7 +138,8 @@ class Reference(NamedTuple):
     """What must be released before the program ends (or a lock unlocked).
 
     ``insn`` acquired it; ``kind`` is POINTER or that of a lock; ``frame`` is where (for callbacks);
-    ``parent``: the id of the reference that this one is a part of, 0 none.
+    ``parent``: the id of the reference that this one is a part of, 0 none. ``owner``: of a lock,
+    what its id is unique in (see locks).
     """
 
     id: int
@@ -146,9 +147,10 @@ class Reference(NamedTuple):
     kind: int = 0
     frame: int = 0
     parent: int = 0
+    owner: object = None
 
 
-POINTER, LOCK, IRQ = range(3)
+POINTER, LOCK, RES_LOCK, RES_LOCK_IRQ, IRQ = range(5)
 
 
 class Frame:
@@ -271,9 +273,11 @@ class State:
         new.precise = {}
         return new
 
-    def acquire(self, ident: int, insn: int, kind: int = POINTER, parent: int = 0) -> None:
-        """Remember a reference; ``ident`` is new, from ``env.new_id()``."""
-        ref = Reference(ident, insn, kind, self.frame.index, parent)
+    def acquire(
+        self, ident: int, insn: int, kind: int = POINTER, parent: int = 0, owner: object = None
+    ) -> None:
+        """Remember a reference; ``ident`` is new, from ``env.new_id()``, or that of a lock."""
+        ref = Reference(ident, insn, kind, self.frame.index, parent, owner)
         self.refs = (*self.refs, ref)
 
     def holds(self, ident: int, kind: int = POINTER) -> bool:

@@ -7,12 +7,15 @@ kernel/bpf/verifier.c.
 
 from __future__ import annotations
 
-from pybpf.corpus import CorpusProgram
+from pybpf.corpus import CorpusMap, CorpusProgram
 from pybpf.isa.abi import MapType
 from pybpf.verifier import opcodes as op
+from pybpf.verifier.allowed import is_gpl
 from pybpf.verifier.cfg import walk
-from pybpf.verifier.progbtf import check_functions, read_types, special_fields
+from pybpf.verifier.exceptions import find_catching, spread_throws
+from pybpf.verifier.progbtf import check_functions, read_types
 from pybpf.verifier.program import Checked, MapInfo, Raw, Subprogram, map_info, slots_of
+from pybpf.verifier.records import object_fields, value_fields
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import FRAME_POINTER
 from pybpf.verifier.reserved import refuse_fields
@@ -23,7 +26,8 @@ _MAX_INSNS_UNPRIVILEGED = 4096
 _MAX_SUBPROGRAMS = 256
 _MAX_VAR_OFF = 1 << 29
 _MAX_MAPS = 64
-_EPERM, _E2BIG, _EBADF, _EPROTO = 1, 7, 9, 71
+_EPERM, _E2BIG, _EBADF, _EBUSY, _EPROTO = 1, 7, 9, 16, 71
+_PAGE = 4096
 
 
 def check_structure(subject: CorpusProgram, rules: Rules) -> Checked:
@@ -33,8 +37,11 @@ def check_structure(subject: CorpusProgram, rules: Rules) -> Checked:
     if not 0 < count <= most:
         raise Refusal("", errno=_E2BIG)
     program = Checked(subject, slots_of(subject.insns))
+    program.types = read_types(subject.btf)
+    if program.types is not None and rules.since(6, 2):
+        program.objects = object_fields(program.types, rules.version)
     _link(program)
-    _add_subprograms(program, rules)
+    _add_subprograms(program, rules, find_catching(program, subject, rules))
     _check_subprograms(program)
     program.functions = check_functions(program)
     if not program.functions:
@@ -45,6 +52,7 @@ def check_structure(subject: CorpusProgram, rules: Rules) -> Checked:
         from pybpf.verifier.kfuncs import mark_kfuncs
 
         mark_kfuncs(program)
+        program.throwing = spread_throws(program)
     return program
 
 
@@ -55,9 +63,9 @@ def _link(program: Checked) -> None:
         slot.src = op.MAP_FD or 0 if fixup.kind == "map_fd" else op.MAP_VALUE or 0
 
 
-def _add_subprograms(program: Checked, rules: Rules) -> None:
+def _add_subprograms(program: Checked, rules: Rules, catching: int) -> None:
     slots = program.slots
-    starts = {0}
+    starts = {0, catching}
     for at, slot in enumerate(slots):
         is_call = slot.code == op.CALL and slot.src in {op.CALL_LOCAL, op.CALL_KFUNC}
         if not is_call and not (slot.code == op.LDDW and slot.src == op.FUNC):
@@ -69,6 +77,7 @@ def _add_subprograms(program: Checked, rules: Rules) -> None:
                 at, _EPERM,
             )  # fmt: skip
         if is_call and slot.src == op.CALL_KFUNC:
+            _check_kfunc(program, rules, at, slot)
             continue
         start = at + slot.imm + 1
         if not 0 <= start < len(slots):
@@ -81,6 +90,21 @@ def _add_subprograms(program: Checked, rules: Rules) -> None:
         program.subprograms.append(Subprogram(index, start, end))
         program.subprogram_of += [index] * (end - start)
         program.subprogram_at[start] = index
+    if catching:
+        program.catching = program.subprogram_at[catching]
+        program.subprograms[program.catching].is_async = True
+
+
+def _check_kfunc(program: Checked, rules: Rules, at: int, slot: Raw) -> None:
+    """Raise Refusal for a call of a function of the kernel that no program could make."""
+    if not rules.has_kfuncs:
+        return
+    if not is_gpl(program.subject.licence):
+        raise Refusal("cannot call kernel function from non-GPL compatible program", at)
+    if slot.off and rules.has_kfunc_modules:
+        if slot.off < 0:
+            raise Refusal("negative offset disallowed for kernel module function call", at)
+        raise Refusal("kfunc offset > 0 without fd_array is invalid", at, _EPROTO)
 
 
 def _check_subprograms(program: Checked) -> None:
@@ -111,11 +135,7 @@ def _check_abnormal_return(program: Checked) -> None:
 
 def _resolve_lddw(program: Checked, rules: Rules) -> None:
     slots = program.slots
-    types = read_types(program.subject.btf)
-    maps = [
-        map_info(spec, special_fields(types, spec.btf_value) if types and spec.btf_value else {})
-        for spec in program.subject.maps
-    ]
+    maps = [_known_map(program, spec, rules) for spec in program.subject.maps]
     fixed = {fixup.insn: maps[fixup.map] for fixup in program.subject.fixups}
     at = 0
     while at < len(slots):
@@ -133,6 +153,13 @@ def _resolve_lddw(program: Checked, rules: Rules) -> None:
         if slot.src:
             _resolve(program, rules, at, slot, second, fixed.get(at))
         at += 2
+
+
+def _known_map(program: Checked, spec: CorpusMap, rules: Rules) -> MapInfo:
+    types = program.types
+    if types is None or not spec.btf_value:
+        return map_info(spec, {})
+    return map_info(spec, value_fields(types, spec.btf_value, rules.version))
 
 
 def _refuse_slot(slot: Raw, rules: Rules) -> str | None:
@@ -176,17 +203,31 @@ def _resolve(
             raise Refusal("The total number of maps per program has reached the limit of 64", at,
                           _E2BIG)  # fmt: skip
         check_compatible(known, program.subject, rules)
+        _note_arena(program, rules, known)
         program.maps_used.append(known)
     program.map_at[at] = known
     if slot.src == op.MAP_VALUE:
         _check_value_address(known, rules, second.imm & 0xFFFFFFFF, at)
 
 
+def _note_arena(program: Checked, rules: Rules, known: MapInfo) -> None:
+    """Note the arena that a program uses; raises Refusal for a second one."""
+    if known.type != MapType.ARENA:
+        return
+    if program.arena is not None:
+        raise Refusal("Only one arena per program", errno=_EBUSY)
+    if not rules.privileged:
+        raise Refusal("CAP_BPF and CAP_PERFMON are required to use arena", errno=_EPERM)
+    program.arena = known
+
+
 def _check_value_address(known: MapInfo, rules: Rules, off: int, at: int) -> None:
     if off >= _MAX_VAR_OFF and not rules.since(7, 0):
         raise Refusal(f"direct value offset of {off} is not allowed", at)
     if known.type == MapType.ARENA:
-        raise Unmodelled("address within an arena")
+        if off > known.max_entries * _PAGE:
+            raise Refusal(f"invalid access to map value pointer, value_size=0 off={off}", at)
+        return
     # An array has one value to point into only if it has one entry: array_map_direct_value_addr.
     if known.type != MapType.ARRAY:
         raise Refusal("no direct value access support for this map type", at)

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from pybpf.isa.abi import MapType
 from pybpf.verifier.env import Env
+from pybpf.verifier.kptrs import access_pointer, check_overlap
+from pybpf.verifier.owned import word_of
 from pybpf.verifier.program import MapInfo
-from pybpf.verifier.refusal import Refusal, Unmodelled
+from pybpf.verifier.records import POINTERS
+from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.registers import EACCES
 from pybpf.verifier.state import UNKNOWN_REG, Reg, State, known_reg
 
@@ -41,45 +44,52 @@ def check_rights(known: MapInfo, off: int, size: int, *, write: bool) -> None:
 
 
 def check_value(
-    env: Env, number: int, reg: Reg, off: int, size: int, *, zero_ok: bool = False
-) -> None:
-    """Raise Refusal where a value is left, or a special member of it touched."""
+    env: Env, number: int, reg: Reg, off: int, size: int, *, zero_ok: bool = False,
+    direct: bool = False,
+) -> None:  # fmt: skip
+    """Raise Refusal where a value is left, or a special member of it touched.
+
+    ``direct``: by a load or a store of the program, which may be of a whole pointer.
+    """
     from pybpf.verifier.access import check_region_access
 
     known = reg.map
     assert known is not None
     check_region_access(env, number, reg, off, size, known.value_size, zero_ok=zero_ok)
     if known.fields:
-        _check_fields(known, reg, off, size)
+        _check_fields(env, known, reg, off, size, direct=direct)
 
 
-_WORDS = {
-    "spin_lock": "bpf_spin_lock", "res_spin_lock": "bpf_res_spin_lock", "timer": "bpf_timer",
-    "workqueue": "bpf_wq", "task_work": "bpf_task_work",
-}  # fmt: skip
-
-
-def _check_fields(known: MapInfo, reg: Reg, off: int, size: int) -> None:
-    """Raise Refusal where an access may touch a special member."""
+def _check_fields(env: Env, known: MapInfo, reg: Reg, off: int, size: int, *, direct: bool) -> None:
+    """Raise Refusal where an access may touch a special member, but for a pointer as a whole."""
     low, high = off + reg.val.smin, off + reg.val.umax + size
-    for start, (kind, length) in known.fields.items():
-        if low < start + length and start < high:
-            word = _WORDS.get(kind)
-            if word is None:
-                raise Unmodelled(f"access to a {kind} in a map value")
-            raise Refusal(f"{word} cannot be accessed directly by load/store", errno=EACCES)
+    for start, field in known.fields.items():
+        if low < start + field.size and start < high:
+            word = word_of(env, field)
+            if field.kind not in POINTERS:
+                raise Refusal(f"{word} cannot be accessed directly by load/store", errno=EACCES)
+            if not direct:
+                raise Refusal(f"{word} cannot be accessed indirectly by helper", errno=EACCES)
+            check_overlap(env, reg, off, size, start, field)
 
 
 def access_value(
-    env: Env, state: State, number: int, reg: Reg, off: int, size: int, *, write: bool, loads: bool
-) -> Reg:
-    """Check a load or store; return what a load leaves in its register."""
-    del state
+    env: Env, state: State, number: int, reg: Reg, off: int, size: int, *, write: bool,
+    value: int | None,
+) -> Reg:  # fmt: skip
+    """Check a load or store; return what a load leaves in its register.
+
+    ``value``: the register that is filled or stored, None for none.
+    """
     known = reg.map
     assert known is not None
     check_rights(known, off, size, write=write)
-    check_value(env, number, reg, off, size)
-    if write or not loads or reg.val.const is None:
+    check_value(env, number, reg, off, size, direct=True)
+    if reg.val.const is not None and known.fields:
+        field = known.fields.get(off + reg.val.smin)
+        if field is not None and field.kind in POINTERS:
+            return access_pointer(env, state, off + reg.val.smin, field, write=write, value=value)
+    if write or value is None or reg.val.const is None:
         return UNKNOWN_REG
     if known.contents is not None and known.frozen and known.type == MapType.ARRAY and (
         known.flags & _NO_WRITE

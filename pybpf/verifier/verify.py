@@ -12,6 +12,7 @@ from pybpf.corpus import CorpusProgram
 from pybpf.isa.abi import ProgType
 from pybpf.target.profile import Profile
 from pybpf.verifier.env import Env, Log
+from pybpf.verifier.exceptions import check_callbacks, check_parameters
 from pybpf.verifier.explore import explore
 from pybpf.verifier.globalargs import entered, returns
 from pybpf.verifier.kinds import CTX, STACK
@@ -53,6 +54,7 @@ def verify(
         find_live(checked, rules.version)
         env = Env(checked, rules, limits, log)
         _explore_all(env)
+        check_callbacks(env)
         check_stack_depth(env)
         check_addresses(env)
     except Refusal as refusal:
@@ -118,6 +120,7 @@ def _explore_all(env: Env) -> None:
     if lazy:
         explore(env, first_state())
     done: set[int] = set()
+    env.called |= {env.program.catching} - {0}
     while True:
         ready = [n for n in todo if n not in done and (n in env.called or not lazy)]
         if not ready:
@@ -138,6 +141,8 @@ def _function_state(env: Env, number: int) -> State:
         raise Refusal(
             f"Global function {function.name}() doesn't return scalar. Only those are supported."
         )
+    if number == env.program.catching:
+        check_parameters(function.args)
     regs = entered(env, function)
     frame.regs[1 : 1 + len(regs)] = regs
     state = State(frame)

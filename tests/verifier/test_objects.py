@@ -35,6 +35,8 @@ def test_verdicts_of_objects(c_objects, kernel):
     seen = 0
     for path in sorted(c_objects.glob("*.el.o")):
         name = path.name.removesuffix(".el.o")
+        if name.startswith("own_"):
+            continue  # test_owned.py
         for program, corpus in corpus_programs(Object.open(path)):
             if program.kind is None or (kernel == "6.1" and name in NOT_IN_6_1):
                 continue
