@@ -6,7 +6,7 @@ kernel has some 130,000 types, of which a probe needs a handful. Source: Documen
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 from pybpf.btf.abi import (
