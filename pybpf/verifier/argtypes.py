@@ -138,9 +138,8 @@ def _takes_objects(kind: Arg) -> bool:
 
 def _check_exchanged(env: Env, number: int, reg: Reg, pointer: Field) -> None:
     if reg.kind & MAYBE_NULL and reg.kind & ALLOC:
-        raise Refusal(
-            "verifier internal error: invalid PTR_TO_BTF_ID register for type match", errno=14
-        )
+        bug = "verifier bug" if env.rules.since(6, 16) else "verifier internal error"
+        raise Refusal(f"{bug}: invalid PTR_TO_BTF_ID register for type match", errno=14)
     if reg.kind & MAYBE_NULL:
         word = f"R{number}" if env.rules.since(7, 1) else f"arg{number}"
         raise Refusal(f"Possibly NULL pointer passed to helper {word}", errno=EACCES)

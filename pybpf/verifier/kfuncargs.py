@@ -214,6 +214,9 @@ def _check_struct(env: Env, call: KfuncCall, number: int, reg: Reg, name: str) -
 
 
 def _check_map(env: Env, call: KfuncCall, number: int, reg: Reg) -> None:
+    if reg.kind != MAP_PTR and env.rules.since(7, 1):
+        word = env.words(reg.kind)
+        raise Refusal(f"R{number} is {word} expected STRUCT bpf_map or map_ptr")
     if reg.kind != MAP_PTR:
         raise Refusal(f"pointer in R{number} isn't map pointer")
     assert reg.map is not None
