@@ -5,8 +5,8 @@
     python benchmarks/run.py cost count-by-comm         one script
     python benchmarks/run.py --bpftrace 'chroot DIR bpftrace'
 
-The benchmarks are cost, instructions, startup, drain, records (these need root), imports, offline
-and verify; see docs/performance.md. attach.py is for a machine of its own.
+The benchmarks are cost, instructions, startup, drain, records (these need root), imports, offline,
+objects and verify; see docs/performance.md. attach.py is for a machine of its own.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ BENCHMARKS = {
     "imports": "importtime",
     "drain": "drain",
     "offline": "offline",
+    "objects": "objects",
     "verify": "verify",
     "records": "records",
 }
