@@ -273,6 +273,16 @@ def compiled_with(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def newest_clang():
+    """Return the newest clang that has its version in its name, as Debian installs them."""
+    names = (path.name for part in os.get_exec_path() for path in Path(part).glob("clang-[0-9]*"))
+    versions = [int(name[6:]) for name in names if name[6:].isdecimal()]
+    if max(versions, default=0) <= 14:
+        pytest.skip("there is no clang newer than 14")
+    return f"clang-{max(versions)}"
+
+
+@pytest.fixture(scope="session")
 def c_objects(compiled_with):
     """Return a folder with the objects of tests/objects."""
     return compiled_with("clang")

@@ -23,7 +23,7 @@ from pybpf.objfile.externs import Extern, ExternKind
 _NAME_SIZE = 16
 _LEGACY_WORDS = 5
 _ZEROS_AT_MOST = 256 << 20
-_U32 = 0xFFFFFFFF
+_U32, _U64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
 
 
 class Origin(StrEnum):
@@ -208,15 +208,21 @@ class _Declaration:
         )  # fmt: skip
 
     def _number(self, name: str, field_name: str, number: int) -> int:
-        """Return the number that the type of a field stands for: an array's length, or an enum."""
+        """Return the number that the type of a field stands for.
+
+        That is the length of an array pointed to (``__uint``), or the one value of an enumeration,
+        which may have 64 bits (``__ulong``); only map_extra takes that.
+        """
         btf = self._btf
-        pointer = btf.skip(number)
-        pointed = btf.pointed(pointer) if btf.kind(pointer) is Kind.PTR else 0
+        outer = btf.skip(number)
+        pointed = btf.pointed(outer) if btf.kind(outer) is Kind.PTR else 0
         if array := btf.array(pointed):
             return array[1]
-        if enumerators := btf.enumerators(pointed):
-            return enumerators[0][1] & 0xFFFFFFFFFFFFFFFF
-        raise self._refuse(name, f"the type of {field_name} is not what __uint() or __ulong() make")
+        enumerators = btf.enumerators(outer) if field_name == "map_extra" else ()
+        if len(enumerators) == 1:
+            return enumerators[0][1] & _U64
+        maker = "__ulong()" if field_name == "map_extra" else "__uint()"
+        raise self._refuse(name, f"the type of {field_name} is not what {maker} makes")
 
     def _pointed(self, name: str, field_name: str, number: int) -> int:
         pointer = self._btf.skip(number)

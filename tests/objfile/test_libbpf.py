@@ -27,16 +27,10 @@ NAMES = sorted(p.stem for p in (Path(__file__).parents[1] / "objects/src").glob(
 LEGACY = {"maps_legacy", "maps_iproute2", "no_btf"}
 
 
-def newer_clang() -> str:
-    """Return the newest clang with its version in its name, as Debian installs them."""
-    names = (path.name for part in os.get_exec_path() for path in Path(part).glob("clang-[0-9]*"))
-    versions = [int(name[6:]) for name in names if name[6:].isdecimal()]
-    return f"clang-{max(versions, default=16)}"
-
-
-@pytest.fixture(scope="module", params=["clang", newer_clang()])
+@pytest.fixture(scope="module", params=["clang", "newest"])
 def objects(compiled_with, request):
-    return compiled_with(request.param)
+    newest = request.param == "newest"
+    return compiled_with(request.getfixturevalue("newest_clang") if newest else request.param)
 
 
 @pytest.fixture(scope="module")

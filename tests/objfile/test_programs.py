@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from pybpf.isa.disassembler import disassemble
 from pybpf.objfile.externs import ExternKind
 from pybpf.objfile.object import Object
+
+SOURCES = Path(__file__).parents[1] / "objects/src"
 
 
 @pytest.fixture
@@ -111,3 +116,19 @@ def test_old_objects(opened):
     assert found.version == 0x50A00
     assert opened("no_btf").btf is None
     assert opened("text_only").programs[0].kind is None
+
+
+def test_the_64_bits_that_say_where_an_arena_begins(newest_clang, tmp_path):
+    """Of libbpf 1.4 and later, so no object of tests/objects has it: Debian 12 has an older one."""
+    text = """
+        #include "bpf.h"
+        struct { int (*type)[33]; int (*max_entries)[10]; int (*map_flags)[1024];
+                 __ulong(map_extra, 0x1ull << 44); } arena SEC(".maps");
+        SEC("syscall") int run(void *ctx) { return (long)&arena & 1; }
+    """
+    file = tmp_path / "arena.o"
+    options = ["-target", "bpfel", "-g", "-O2", f"-I{SOURCES}", "-xc", "-", "-c", "-o", file]
+    subprocess.run([newest_clang, *options], input=text, text=True, check=True, capture_output=True)
+    found = Object.open(file).map("arena")
+    assert found is not None
+    assert found.extra == 1 << 44

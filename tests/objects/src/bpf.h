@@ -25,7 +25,7 @@ enum { false, true };
 
 /* A map is declared by the types of members that are never read. */
 #define __uint(name, number) int(*name)[number]
-#define __ulong(name, number) enum { name##__value = number } *name
+#define __ulong(name, number) enum { name##__value = number } name
 #define __type(name, type) typeof(type) *name
 #define __array(name, type) typeof(type) *name[]
 
