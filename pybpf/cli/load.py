@@ -12,7 +12,6 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from pybpf.cli import UsageError, inputs
-from pybpf.errors import TargetError
 
 if TYPE_CHECKING:
     from pybpf.btf.reader import Btf
@@ -113,12 +112,9 @@ def _opened(open_it: Callable[[str], Object], path: str) -> Object:
 def _types(path: str | None) -> Btf | None:
     if path is None:
         return None
-    from pybpf.btf.reader import Btf
+    from pybpf.target.kernel_types import read
 
-    try:
-        return Btf(inputs.read_bytes(path))
-    except TargetError as error:
-        raise UsageError(f"{path}: {error}") from None
+    return read(path)
 
 
 def _change(held: Object, options: argparse.Namespace) -> None:

@@ -1,6 +1,7 @@
-"""`pybpf verify` of objects whose instructions depend on the kernel's types (CO-RE)."""
+"""`pybpf verify` (and `load`) of objects whose instructions depend on a kernel's types (CO-RE)."""
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -132,3 +133,17 @@ def test_what_is_no_file_of_types(pybpf, c_objects, arguments, reason):
     said = pybpf("verify", *(argument.format(file=file) for argument in arguments))
 
     assert said.err == f"error: {reason.format(file=file)}\n"
+
+
+@pytest.mark.kernel
+@pytest.mark.skipif(os.geteuid() != 0, reason="loads a program, as root only")
+def test_load_takes_the_same_files(pybpf, compiled):
+    local, kernel = compiled("local", LOCAL), compiled("kernel", "struct s { long a; int b; } v;")
+
+    said = pybpf("load", "-v", "--btf", kernel, local)
+
+    assert said.status == 0
+    assert "struct s.b (0:1 @ 4): 4 -> 8\n" in said.out + said.err
+    said = pybpf("load", "--btf", local.with_suffix(".c"), local)
+    assert said.status == 1
+    assert said.err.startswith(f"error: {local.with_suffix('.c')}: no BTF: ")
