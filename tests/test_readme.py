@@ -46,7 +46,7 @@ def blocks_of(text):
 BLOCKS = blocks_of(README)
 OTHERS = [
     block
-    for page in ("assembler",)
+    for page in ("assembler", "btf")
     for block in blocks_of((ROOT / f"docs/{page}.md").read_text())
     if block.language == "console"
 ]

@@ -24,6 +24,7 @@ _COMMANDS = {
     "dis": "disassemble objects, loaded programs and bytes",
     "inspect": "show what is in an object or a loaded program, and what it needs",
     "diff": "show how two objects, loaded programs or files of instructions differ",
+    "btf": "print the types of a kernel, a module or an object, as C or as they are",
     "verify": "judge programs as a kernel's verifier would, one or many",
     "load": "load an object into the kernel: attach its programs, read its maps",
     "exec": "run eBPF programs in the VM, one or many",

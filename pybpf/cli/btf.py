@@ -1,0 +1,84 @@
+"""Print types: of the kernel, of a module, or of a file with BTF, as a C header or as they are."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from pybpf.cli import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pybpf.btf.reader import Btf
+
+_FOLDER = "/sys/kernel/btf"
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add = parser.add_argument
+    add("source", metavar="FILE|live|MODULE",
+        help="an ELF file or a raw BTF; the running kernel; one of its modules")  # fmt: skip
+    add("--format", choices=("c", "raw", "json"), default="c",
+        help="a header (c, the default), a line or JSON for each type")  # fmt: skip
+    add("--type", action="append", metavar="NAME",
+        help="only what has this name; in C with all that it needs")  # fmt: skip
+    add("--base", metavar="FILE", help="what FILE goes on from, as a module's BTF does")
+
+
+def main(options: argparse.Namespace) -> int:
+    """Print the types of one file."""
+    btf = _opened(options.source, options.base)
+    numbers = None if options.type is None else _named(btf, options.type)
+    if options.format == "c":
+        from pybpf.btf.cdump import dump
+
+        sys.stdout.write(dump(btf, numbers))
+        return 0
+    from pybpf.btf.listing import facts, lines
+
+    rows: Iterable[str] = lines(btf, numbers)
+    if options.format == "json":
+        import json
+
+        rows = (json.dumps(fact) for fact in facts(btf, numbers))
+    for row in rows:
+        print(row)
+    return 0
+
+
+def _opened(source: str, base: str | None) -> Btf:
+    """Return the BTF that an argument names; raises UsageError, ObjectError."""
+    from pybpf.btf.source import read_btf
+
+    if not os.path.exists(source):  # noqa: PTH110 - pathlib loads slowly
+        name = "vmlinux" if source == "live" else source
+        path = os.path.join(_FOLDER, name)  # noqa: PTH118
+        if "/" in source or not os.path.exists(path):  # noqa: PTH110
+            if source == "live":
+                raise UsageError("this kernel does not tell its types (CONFIG_DEBUG_INFO_BTF)")
+            raise UsageError(f"there is no file '{source}', and no such module with types")
+        source, base = path, base or (None if name == "vmlinux" else f"{_FOLDER}/vmlinux")
+    try:
+        return read_btf(source, None if base is None else read_btf(base))
+    except OSError as error:
+        raise UsageError(f"cannot read {error.filename}: {error.strerror}") from None
+
+
+def _named(btf: Btf, names: list[str]) -> list[int]:
+    """Return the numbers of all that has one of the names; raises UsageError for one of nothing."""
+    found: dict[str, list[int]] = {name: [] for name in names}
+    for number in range(1, len(btf)):
+        name = btf.name(number)
+        if name in found:
+            found[name].append(number)
+    for name, numbers in found.items():
+        if not numbers:
+            from pybpf.suggest import did_you_mean
+
+            every = {btf.name(number) for number in range(1, len(btf))}
+            raise UsageError(f"no type is called '{name}'{did_you_mean(name, every)}")
+    return [number for numbers in found.values() for number in numbers]
