@@ -16,7 +16,7 @@ from pybpf.cli import UsageError, inputs
 if TYPE_CHECKING:
     from pybpf.btf.reader import Btf
     from pybpf.kernel.child import Child
-    from pybpf.objects.attach import Where
+    from pybpf.objects.attached import Where
     from pybpf.objects.object import Object
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -36,6 +36,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="set a constant, or the first value of a variable")  # fmt: skip
     add("--target", action="append", default=[], metavar="PROG=NAME", type=_pair(str),
         help="what a program is attached to, in place of what its section says")  # fmt: skip
+    add("--replace", action="append", default=[], metavar="PROG=WHICH", type=_pair(str),
+        help="of which loaded program an freplace is: prog:ID or pinned:PATH")  # fmt: skip
     add("--pin", metavar="DIR", help="pin programs, maps and links in a bpf file system, and end")
     add("--pin-root", metavar="DIR", default=_PINS,
         help=f"where maps that want it are pinned by their names ({_PINS})")  # fmt: skip
@@ -73,6 +75,7 @@ def main(options: argparse.Namespace) -> int:
     with ExitStack() as stack:
         held = stack.enter_context(_opened(Object.open, options.file))
         _change(held, options)
+        _replace(held, options, stack)
         child = _child(options, stack)
         wake = stack.enter_context(_signals()) if options.attach and not options.pin else -1
         held.load(
@@ -131,6 +134,21 @@ def _change(held: Object, options: argparse.Namespace) -> None:
         held.set_constant(name, text)
 
 
+def _replace(held: Object, options: argparse.Namespace, stack: ExitStack) -> None:
+    """Open the programs whose functions are to be replaced."""
+    from pybpf.kernel import packed, syscall
+
+    for name, which in options.replace:
+        kind, _, place = which.partition(":")
+        if kind == "prog" and place.isdecimal():
+            found = syscall.object_by_id(syscall.Kind.PROG, int(place))
+        elif kind != "pinned" or (pinned := packed.pinned(place)) is None:
+            raise UsageError(f"no program is {which}: prog:ID or pinned:PATH")
+        else:
+            found = pinned
+        held.program(name).replace(stack.enter_context(found))
+
+
 def _progress(options: argparse.Namespace) -> Callable[[str], object]:
     return _say if options.verbose else lambda _: None
 
@@ -152,7 +170,7 @@ def _child(options: argparse.Namespace, stack: ExitStack) -> Child | None:
 
 
 def _where(options: argparse.Namespace) -> Where:
-    from pybpf.objects.attach import Where
+    from pybpf.objects.attached import Where
 
     return Where(
         options.dev, options.cgroup, options.netns, options.pid, options.frequency,

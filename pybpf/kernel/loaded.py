@@ -75,6 +75,13 @@ def loaded(fd: Fd) -> Loaded:
     )  # fmt: skip
 
 
+def types_of(held: Fd) -> bytes:
+    """Return the BTF that a program was loaded with, empty without; raises KernelError."""
+    info = ffi.new("struct bpf_prog_info *")
+    syscall.object_info(held, info)
+    return _btf(info.btf_id) if info.btf_id else b""
+
+
 def _rows(prog: Prog, info: CData, name: str, words: int) -> list[tuple[int, ...]]:
     """Return an array of records of so many words that the kernel has of a program."""
     count, size = getattr(info, f"nr_{name}"), getattr(info, f"{name}_rec_size")

@@ -15,7 +15,8 @@ from pybpf.isa.abi import MapType
 from pybpf.kernel.bpffs import ROOT, Pins
 from pybpf.kernel.live import LiveTarget
 from pybpf.kernel.ringbuf import PerfBuffer, Ring, RingBuffer
-from pybpf.objects.attach import Attached, Unattachable, Where, attach
+from pybpf.objects.attach import attach
+from pybpf.objects.attached import Attached, Unattachable, Where
 from pybpf.objects.load import Parts, load
 from pybpf.objects.programs import BpfProgram
 from pybpf.objects.structops import BpfOperations

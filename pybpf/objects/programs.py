@@ -11,14 +11,14 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pybpf.btf.reader import Kind
+from pybpf.btf.reader import Btf, Kind
 from pybpf.dataclass import dataclass, replace
 from pybpf.errors import EncodingError, KernelError, ObjectError
 from pybpf.isa.abi import AttachType, ProgType
 from pybpf.isa.encoding import encode
 from pybpf.isa.insn import Insn, Program, insn
 from pybpf.isa.layout import slot_offsets
-from pybpf.kernel import programs
+from pybpf.kernel import packed, programs
 from pybpf.kernel.fd import Fd
 from pybpf.kernel.programs import DebugInfo, Prog
 from pybpf.kernel.rejection import locate, rejected_slot
@@ -91,8 +91,7 @@ class BpfProgram:
         # A function of .text that nothing calls is a program, but of no type.
         self.autoload = source.autoload and source.section != ".text"
         self.target = source.kind.target if source.kind is not None else ""
-        self.replaces: tuple[Fd, int] | None = None
-        """What an ``freplace`` program replaces: a loaded program, and a number of its types."""
+        self._replaced: Place | None = None
         self.report: tuple[Row, ...] = ()
         """What became of its CO-RE relocations."""
         self._prog: Prog | None = None
@@ -131,6 +130,33 @@ class BpfProgram:
     def run(self, ctx: bytes = b"", data: bytes = b"", *, repeat: int = 0) -> TestRun:
         """Run it once here and now, on a context or a packet; raises KernelError."""
         return self.kernel.test_run(ctx, data, repeat=repeat)
+
+    def replace(self, other: BpfProgram | Fd, function: str = "") -> None:
+        """Take the place of a global function of a loaded program, when attached (``freplace``).
+
+        ``function`` is by default what its section says. To be called before loading; raises
+        KernelError, and ObjectError where the other has no such function.
+        """
+        from pybpf.kernel.loaded import types_of
+
+        held = other.kernel if isinstance(other, BpfProgram) else other
+        name = function or self.target
+        blob = types_of(held)
+        number = Btf(blob).function_number(name) if blob else None
+        if number is None:
+            reason = f"the program that {self.name} is to replace a function of has no {name}"
+            raise ObjectError("", reason)
+        self._replaced = Place(number, held)
+
+    def attach_to(self, sockets: BpfMap) -> None:
+        """Attach a program for sockets to a map of them, for as long as there is the map.
+
+        Raises KernelError.
+        """
+        attach_type = self.source.program.expected_attach_type
+        if attach_type is None:
+            raise ObjectError("", f"the section of {self.name} does not say what it does to a map")
+        packed.prog_attach(self.kernel, sockets.kernel, attach_type)
 
     def close(self) -> None:
         """Let go of it; it stays while it is attached or pinned."""
@@ -185,17 +211,18 @@ class BpfProgram:
             return Place()
         word = kind.kind.name.removesuffix("+")
         if self.prog_type is ProgType.EXT:
-            if self.replaces is None:
-                raise self._targetless(loading, "a program that is loaded, and a function of it")
-            return Place(self.replaces[1], self.replaces[0])
+            if self._replaced is None:
+                hint = f"--replace {self.name}=prog:ID, or pinned:PATH"
+                raise self._lacks(loading, "a loaded program, of which it replaces a part", hint)
+            return self._replaced
         if not self.target:
-            raise self._targetless(loading, f'a target, as in SEC("{word}/NAME")')
+            hint = f"--target {self.name}=…"
+            raise self._lacks(loading, f'a target, as in SEC("{word}/NAME")', hint)
         return self._typed(loading, kind.kind.attach_type)
 
-    def _targetless(self, loading: Loading, what: str) -> ObjectError:
+    def _lacks(self, loading: Loading, what: str, hint: str) -> ObjectError:
         reason = f"program {self.name} wants {what}"
-        hints = (f"--target {self.name}=… says it, or another program is meant: --prog NAME",)
-        return ObjectError(loading.found.path, reason, section=self.section, hints=hints)
+        return ObjectError(loading.found.path, reason, section=self.section, hints=(hint,))
 
     def _typed(self, loading: Loading, attach_type: AttachType | None) -> Place:
         assert attach_type is not None, "each section with types has one"

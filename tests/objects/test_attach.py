@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pybpf.errors import KernelError, ObjectError
-from pybpf.objects.attach import Where
+from pybpf.objects.attached import Where
 from pybpf.objects.object import Object
 
 ACT = Path(__file__).with_name("act.py")
