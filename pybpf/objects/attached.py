@@ -57,9 +57,9 @@ class Attached:
 
     def close(self) -> None:
         """Detach; closing twice is allowed."""
+        self._close()
         for held in (*self.links, *self._others):
             held.close()
-        self._close()
 
     def __repr__(self) -> str:
         return f"Attached({self.program!r})"

@@ -63,8 +63,12 @@ class Section:
         return found
 
     def _codec(self, variable: Variable) -> Codec:
+        """Return what decodes a variable; raises TargetError where it lies beyond its section."""
         assert self._btf is not None, "variables come from BTF"
-        return Codec(self._btf, variable.type)
+        codec = Codec(self._btf, variable.type)
+        if variable.offset + codec.size > self._table.spec.value_size:
+            raise TargetError(f"{variable.name} lies behind the end of {self._table.name}")
+        return codec
 
     def __getitem__(self, name: str) -> Any:
         try:

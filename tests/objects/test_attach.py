@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -251,3 +252,48 @@ def test_a_loaded_object_is_not_loaded_again(opened):
     with pytest.raises(ObjectError, match="it is loaded already"):
         held.load()
     assert isinstance(held, Object)
+
+
+def test_many_functions_of_a_library(opened):
+    from pybpf.kernel import features
+
+    if not features.uprobe_multi():
+        pytest.skip("this kernel has no uprobe.multi (Linux 6.6)")
+    held = opened("uprobe_multi")
+    held.rodata.pid = os.getpid()
+    held.load()
+    assert len(held.attach()) == 2
+    for _ in range(3):
+        os.getppid()
+    held.detach()
+    assert held.bss.entered == held.bss.returned == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "program"),
+    [
+        ("sk_lookup", "--netns self --prog select", "select"),
+        ("flow_dissector", "--netns self", "dissect"),
+        ("netfilter", "--netfilter ipv4:input:-100", "hook"),
+        ("cgroup_sock", "--cgroup self", None),
+        ("cgroup_addr", "--cgroup self", None),
+        ("cgroup_other", "--cgroup self", None),
+        ("sockops", "--cgroup self", None),
+        ("cgroup_storage", "--cgroup self", None),
+    ],
+)
+def test_places_without_names(apart, name, option, program):
+    done = apart(f"load $OBJECTS/{name}.el.o --attach {option} -v -c true")
+    attached = re.search(r"^attached: (.*)$", done.stderr, re.MULTILINE)[1].split(", ")
+    assert "not attached" not in done.stderr
+    assert program is None or attached == [program]
+
+
+def test_maps_of_sockets(opened):
+    held = opened("sk_skb").load()
+    held.attach()
+    assert "program.attach_to(map)" in held.unattached["verdict"]
+    held.programs["verdict"].attach_to(held.maps["sockets"])
+    other = opened("values").load()
+    with pytest.raises(KernelError, match="cannot attach to the map"):
+        held.programs["verdict"].attach_to(other.maps["records"])
