@@ -15,6 +15,7 @@ from pybpf.errors import KernelError, ObjectError
 from pybpf.objects.attached import Where
 from pybpf.objects.object import Object
 
+RELEASE = tuple(map(int, os.uname().release.split("-")[0].split(".")[:2]))
 ACT = Path(__file__).with_name("act.py")
 
 pytestmark = pytest.mark.kernel
@@ -283,6 +284,8 @@ def test_many_functions_of_a_library(opened):
     ],
 )
 def test_places_without_names(apart, name, option, program):
+    if name == "netfilter" and RELEASE < (6, 4):
+        pytest.skip("this kernel has no programs for netfilter (Linux 6.4)")
     done = apart(f"load $OBJECTS/{name}.el.o --attach {option} -v -c true")
     attached = re.search(r"^attached: (.*)$", done.stderr, re.MULTILINE)[1].split(", ")
     assert "not attached" not in done.stderr

@@ -12,49 +12,49 @@ u64 probes, returns, many, many_returns, calls, entries, exits, opened;
 			__sync_fetch_and_add(&variable, 1); \
 	} while (0)
 
-SEC("kprobe/__x64_sys_getppid")
+SEC("kprobe/__x64_sys_getpgid")
 int on_call(void *ctx)
 {
 	COUNT(probes);
 	return 0;
 }
 
-SEC("kretprobe/__x64_sys_getppid")
+SEC("kretprobe/__x64_sys_getpgid")
 int on_return(void *ctx)
 {
 	COUNT(returns);
 	return 0;
 }
 
-SEC("kprobe.multi/__x64_sys_getpp*")
+SEC("kprobe.multi/__x64_sys_getpg*d")
 int on_many(void *ctx)
 {
 	COUNT(many);
 	return 0;
 }
 
-SEC("kretprobe.multi/__x64_sys_getpp*")
+SEC("kretprobe.multi/__x64_sys_getpg*d")
 int on_many_returns(void *ctx)
 {
 	COUNT(many_returns);
 	return 0;
 }
 
-SEC("ksyscall/getppid")
+SEC("ksyscall/getpgid")
 int on_syscall(void *ctx)
 {
 	COUNT(calls);
 	return 0;
 }
 
-SEC("fentry/__x64_sys_getppid")
+SEC("fentry/__x64_sys_getpgid")
 int on_entry(u64 *ctx)
 {
 	COUNT(entries);
 	return 0;
 }
 
-SEC("fexit/__x64_sys_getppid")
+SEC("fexit/__x64_sys_getpgid")
 int on_exit(u64 *ctx)
 {
 	COUNT(exits);
