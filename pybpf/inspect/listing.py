@@ -94,7 +94,8 @@ def _part(code: Code, indices: range, style: Style, rows: _Rows) -> Iterator[str
         # Line 0 is what a compiler made for no line of its own.
         if line is not None and line.line and (line.file, line.line) != shown:
             shown = line.file, line.line
-            yield f"; {escape_text(f'{_base(line.file)}:{line.line}  {line.text}'.rstrip())}"
+            text = f"{_base(line.file)}:{line.line}  {line.text.strip()}"
+            yield f"; {escape_text(text.rstrip())}"
         label = f"{rows.labels[index]}:" if index in rows.labels else ""
         slot = rows.slots[index]
         parts = [f"  {label:>{rows.widths[0]}} {slot:>{rows.widths[1]}}  "]
@@ -200,7 +201,7 @@ def as_data(code: Code) -> Mapping[str, Any]:
             row["note"] = note
         if line := lines.get(index):
             place = {"file": line.file, "line": line.line, "column": line.column}
-            row["source"] = {**place, "text": line.text}
+            row["source"] = {**place, "text": line.text.strip()}
         rows.append(row)
     functions = [
         {"name": part.name, "slot": slots[part.index], "prototype": part.prototype}

@@ -65,7 +65,7 @@ def of_loaded(loaded: Loaded) -> Code:
             index = index_of[slot]
             parts[index] = Part(btf.name(number) or f"sub{index}", index, names.function(number))
     lines = tuple(
-        LineInfo(index_of[slot], btf.text(file), word >> 10, word & 1023, btf.text(text).strip())
+        LineInfo(index_of[slot], btf.text(file), word >> 10, word & 1023, btf.text(text).rstrip())
         for slot, file, text, word in loaded.lines
         if btf is not None and slot in index_of
     )

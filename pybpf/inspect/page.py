@@ -117,7 +117,7 @@ def _source(code: Code) -> tuple[list[tuple[str, int, str]], list[int]]:
 
     -1 where there is none.
     """
-    rows = {(line.file, line.line): line.text for line in code.program.lines if line.line}
+    rows = {(line.file, line.line): line.text.strip() for line in code.program.lines if line.line}
     ordered = sorted(rows)
     places = {row: place for place, row in enumerate(ordered)}
     found, current, lines = [], -1, {line.index: line for line in code.program.lines}

@@ -318,4 +318,4 @@ def _explain(error: KernelError, program: Program) -> None:
     before = [line for line in program.lines if line.index <= index]
     if before:
         line = before[-1]
-        error.hints += (f"{line.file}:{line.line}:{line.column}: {line.text}",)
+        error.hints += (f"{line.file}:{line.line}:{line.column}: {line.text.strip()}",)

@@ -250,7 +250,7 @@ class _Description:
         plain = linked.program
         index_of = {slot: index for index, slot in enumerate(slot_offsets(plain))}
         lines = tuple(
-            LineInfo(index_of[slot], row.file, row.line, row.column, row.text.strip())
+            LineInfo(index_of[slot], row.file, row.line, row.column, row.text.rstrip())
             for piece in linked.pieces
             for slot, row in _moved(self._lines, piece.function, piece.slot)
             if slot in index_of

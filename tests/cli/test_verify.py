@@ -113,7 +113,7 @@ def test_a_rejection_in_c_has_its_line(verify, c_objects):
         "refused.c:19:9: error: R0 pointer arithmetic on map_value_or_null prohibited, "
         "null-check it first"
     )
-    assert (text, caret) == ("    return value[skb->len & 3];", "            ^")
+    assert (text, caret) == ("    \treturn value[skb->len & 3];", "    \t       ^")
     assert rest[0].startswith("  instruction 11: r0 += r")
     assert [line[:7] for line in rest[1:]] == ["  why: ", "  fix: "]
 

@@ -104,7 +104,7 @@ def test_lines_of_the_source(opened):
     assert program.lines[0].index == 0
     assert {line.file.rsplit("/", 1)[-1] for line in program.lines} == {"subprogs_static.c"}
     texts = {line.text for line in program.lines}
-    assert {"return twice(skb, 5);", "return a + b * 3;"} <= texts
+    assert {"\treturn twice(skb, 5);", "\treturn a + b * 3;"} <= texts
 
 
 def test_old_objects(opened):
