@@ -155,9 +155,11 @@ def tracing():
 class Job:
     """A process for examples to look at, by a name that no other process has."""
 
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, capsys: pytest.CaptureFixture[str], folder: Path | None = None) -> None:
+        """Prepare to run scripts, or where there is a folder the objects made of them in it."""
         self.name = f"job-{os.getpid()}"
         self._capsys = capsys
+        self._folder = folder
 
     def watch(self, example: str, code: str, *arguments: str, text: bool = False) -> list[Any]:
         """Run an example on a job that runs this Python; return what it prints.
@@ -168,7 +170,12 @@ class Job:
         code = f"open('/proc/self/comm', 'w').write({self.name!r})\n{code}"
         command = shlex.join([sys.executable, "-SE", "-c", code])
         options = ["--format", "text" if text else "json", "-c", command]
-        assert main(["run", *options, str(EXAMPLES / example), *(arguments or [self.name])]) == 0
+        script = [str(EXAMPLES / example), *(arguments or [self.name])]
+        if self._folder is not None:
+            made = str(self._folder / "probe.o")
+            assert main(["compile", "--no-verify", "-o", made, *script]) == 0
+            script = [made]
+        assert main(["run", *options, *script]) == 0
         printed, errors = self._capsys.readouterr()
         # An interrupt in a program that runs finds no room for its own: rare, and no mistake.
         assert re.fullmatch(r"(warning: \d+ events? came while .*\n)?", errors), errors
@@ -196,9 +203,14 @@ def _key(parts: list[Any]) -> Any:
 
 
 @pytest.fixture
-def job(tracing: None, capsys: pytest.CaptureFixture[str]) -> Job:  # noqa: ARG001 - may skip
-    """Return what runs examples on a process of their own."""
-    return Job(capsys)
+def job(
+    tracing: None,  # noqa: ARG001 - may skip
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> Job:
+    """Return what runs examples, or (``ahead``) objects made of them, on a process of their own."""
+    return Job(capsys, tmp_path if getattr(request, "param", "") == "ahead" else None)
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 TIME = r"\d\d:\d\d:\d\d\.\d{9}"
 TOOK = r"(?:\d|\d\d|\d\d\d|\d\.\d\d|\d\d\.\d)(?:ns|us|ms|[ ]s)"
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="numbers and events of x86")
+TWICE = pytest.mark.parametrize("job", ["source", "ahead"], indirect=True)
+"""Run the script, and then the object that `pybpf compile -o` makes of it."""
 SLEEP = "import time\nfor _ in range(20): time.sleep(0.002)"
 MOST = 10
 """Of 20 sleeps: the kernel skips a program where another runs on that CPU."""
@@ -40,8 +42,7 @@ def events(histogram):
 
 
 # --- processes ------------------------------------------------------------------------------------
-
-
+@TWICE
 def test_exitsnoop(job):
     code = "import os\nfor _ in range(2): os.fork() or os._exit(0); os.wait()"
     lines = job.watch("exitsnoop.ply", code, text=True)
@@ -64,6 +65,7 @@ def test_threadsnoop(job):
     assert len({*rows[0], *rows[1]}) == 3
 
 
+@TWICE
 def test_forks(job):
     code = (
         "import os, time\nfor _ in range(3): os.fork() or os._exit(0); os.wait()\ntime.sleep(1.1)"
@@ -79,6 +81,7 @@ def test_forks(job):
     assert sum(entry["value"] for entry in entries) == 3
 
 
+@TWICE
 def test_killsnoop(job):
     code = (
         "import os\n"
@@ -100,6 +103,7 @@ def test_killsnoop(job):
     ]
 
 
+@TWICE
 def test_signals(job):
     code = (
         "import os, signal\n"
@@ -120,6 +124,7 @@ def test_runqlat(job):
     assert min(low for low, _, _ in found[job.name]) < 1_000_000_000
 
 
+@TWICE
 def test_cpudist(job):
     found = job.map("cpudist.ply", SLEEP)
 
@@ -128,6 +133,7 @@ def test_cpudist(job):
     assert sum(low * count for low, _, count in found[job.name]) < 10_000_000_000
 
 
+@TWICE
 def test_offcputime(job):
     found = job.map("offcputime.ply", SLEEP)
 
@@ -140,6 +146,7 @@ def test_offcputime(job):
     assert any(frame.startswith("__schedule+") for frame in stack[:2])
 
 
+@TWICE
 def test_profile(job):
     code = (
         "import os, time\n"
@@ -174,6 +181,7 @@ def test_wakeups(job):
 # --- system calls ---------------------------------------------------------------------------------
 
 
+@TWICE
 @X86
 def test_syscount(job):
     maps = job.maps("syscount.ply", "import os\nfor _ in range(5): os.getppid()")
@@ -191,6 +199,7 @@ def test_syslatency(job):
     assert [low for low, high, _ in found[job.name] if high >= 100_000_000]
 
 
+@TWICE
 @X86
 def test_syserrors(job):
     code = (
@@ -200,8 +209,7 @@ def test_syserrors(job):
 
 
 # --- files and disks ------------------------------------------------------------------------------
-
-
+@TWICE
 def test_statsnoop(job):
     code = (
         "import os\n"
@@ -230,6 +238,7 @@ def test_syncsnoop(job, tmp_path):
     assert table(lines, "TIME COMM PID CALL TOOK", row) == [("74",), ("75",)]
 
 
+@TWICE
 def test_mountsnoop(job):
     code = (
         "import ctypes\n"
@@ -248,6 +257,7 @@ def test_mountsnoop(job):
     ]
 
 
+@TWICE
 def test_writebytes(job):
     code = (
         "import os\n"

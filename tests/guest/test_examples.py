@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+TWICE = pytest.mark.parametrize("job", ["source", "ahead"], indirect=True)
+"""Run the script, and then the object that `pybpf compile -o` makes of it."""
 TIME = r"\d\d:\d\d:\d\d\.\d{9}"
 
 
@@ -23,6 +25,7 @@ def test_the_kernel_takes_every_example(run, path):
     assert done.skipped == []
 
 
+@TWICE
 def test_vfsstat(job):
     code = (
         "import os, time\n"
@@ -44,6 +47,7 @@ def test_vfsstat(job):
     assert found["vfs_open"] == 1
 
 
+@TWICE
 @pytest.mark.usefixtures("loopback")
 def test_funccount(job):
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -55,6 +59,7 @@ def test_funccount(job):
     assert found["tcp_v4_rcv"] >= 3
 
 
+@TWICE
 def test_funclatency(job):
     code = (
         "import os\n"
@@ -69,6 +74,7 @@ def test_funclatency(job):
     assert all(1 < low < 1_000_000_000 for low, _, _ in found[job.name])
 
 
+@TWICE
 def test_readslower(job):
     code = (
         "import os, time\n"
@@ -90,6 +96,7 @@ def test_readslower(job):
     assert float(took) * {"ms": 1, "s": 1000}[unit] > 500
 
 
+@TWICE
 def test_capable(job):
     # CAP_SYS_CHROOT is 18.
     found = job.map("capable.ply", "import os\nos.chroot('/')")
