@@ -10,7 +10,7 @@ import re
 
 from pybpf.compiler import ast, tast
 from pybpf.compiler.builtins import CALLABLE, VALUES
-from pybpf.compiler.builtins.values import HEX, SYMBOL
+from pybpf.compiler.builtins.values import FOUND, HEX, SYMBOL
 from pybpf.compiler.convert import literal_type, text_of
 from pybpf.compiler.entries import entry
 from pybpf.compiler.foreign import foreign_name
@@ -19,6 +19,7 @@ from pybpf.compiler.scope import NotYetKnown, Refused, Scope, fault
 from pybpf.script import Provider
 from pybpf.source import Span
 from pybpf.suggest import did_you_mean
+from pybpf.target.target import LATER
 from pybpf.types import LONG, ULONG, Field, Ptr, Space, Struct, Type, struct_of
 
 ARGUMENT = re.compile(r"arg(0|[1-9][0-9]{0,3})")
@@ -116,8 +117,13 @@ def _recorded(scope: Scope, span: Span) -> tast.Expr:
 
 
 def _given(scope: Scope, expr: ast.Name) -> tast.Expr:
-    """Return the constant that an environment variable holds: a number if it reads as one."""
+    """Return the constant that an environment variable holds: a number if it reads as one.
+
+    What is not known yet is a value that the run finds in a map.
+    """
     found = scope.target.environment.get(expr.name[1:], "")
+    if found == LATER:
+        return tast.Context(FOUND.name, FOUND.type, expr.span)
     text = found.encode("utf-8", "surrogateescape")
     if match := _NUMBER.fullmatch(found):
         digits = match[2]

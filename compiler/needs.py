@@ -10,11 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pybpf.compiler import tast
-from pybpf.errors import Diagnostic, ScriptTypeError
 from pybpf.isa.helpers import HELPERS
 from pybpf.isa.table import OPS
 from pybpf.script import CompiledScript, MapRole, Needs, ProbeSpec, RecordField
-from pybpf.source import Source, Span
 from pybpf.target.features import (
     COMM_PADDED,
     CPU_V4,
@@ -23,7 +21,7 @@ from pybpf.target.features import (
     PROBE_READ_KERNEL,
     RINGBUF,
 )
-from pybpf.target.target import Symbols, Target
+from pybpf.target.target import LATER, Symbols, Target
 from pybpf.types import Ptr, Struct, size_of, strip
 
 if TYPE_CHECKING:
@@ -38,11 +36,11 @@ _TARGET = "target"
 class Watched:
     """A Target that passes on what it is asked, and knows afterwards what that was."""
 
-    def __init__(self, target: Target, source: Source) -> None:
+    def __init__(self, target: Target) -> None:
         self._target = target
         self.types_asked = False
         self.addresses: dict[str, int] = {}
-        self.environment: Mapping[str, str] = _Environment(target.environment, source)
+        self.environment: Mapping[str, str] = _Environment(target.environment)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._target, name)
@@ -71,14 +69,13 @@ class Watched:
 
 
 class _Environment(Mapping[str, str]):
-    def __init__(self, given: Mapping[str, str], source: Source) -> None:
+    def __init__(self, given: Mapping[str, str]) -> None:
         self._given = given
-        self._source = source
         self.asked: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> str:
         if name == _TARGET and name not in self._given:
-            raise self._unknown()
+            return LATER
         self.asked[name] = self._given.get(name, "")
         return self.asked[name]
 
@@ -87,17 +84,6 @@ class _Environment(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._given)
-
-    def _unknown(self) -> ScriptTypeError:
-        written = f"${_TARGET}"
-        at = self._source.text.find(written)
-        span = Span(self._source, at, at + len(written)) if at >= 0 else None
-        hints = (
-            "the process of -c gets its pid when it starts, and numbers are settled when compiling",
-            'ask for its name, as in / !strcmp(comm, "ls") /, or set target=PID in the environment',
-        )
-        message = f"{written} is not known before the script runs"
-        return ScriptTypeError(Diagnostic(message, span, hints))
 
 
 class _Symbols:

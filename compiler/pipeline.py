@@ -16,7 +16,7 @@ from pybpf.compiler.lowering.state import failure_index
 from pybpf.compiler.parser import parse_text
 from pybpf.compiler.providers import row_of
 from pybpf.compiler.registers import reads_traced_only
-from pybpf.compiler.runtime import CGROUP, EVENTS, LOST, ZERO
+from pybpf.compiler.runtime import CGROUP, EVENTS, LOST, TARGET, ZERO
 from pybpf.dataclass import dataclass, replace
 from pybpf.isa.abi import MapType
 from pybpf.script import (
@@ -33,7 +33,7 @@ from pybpf.script import (
 from pybpf.source import Source
 from pybpf.target.features import RINGBUF
 from pybpf.target.target import Target
-from pybpf.types import Type, size_of
+from pybpf.types import INT, Type, size_of
 
 _SMALL_BUFFER = 1 << 18
 _SELDOM = frozenset({Provider.BEGIN, Provider.END, Provider.INTERVAL})
@@ -73,12 +73,13 @@ def compile_ahead(
 ) -> tuple[CompiledScript, Needs]:
     """Compile a script that may run later and elsewhere; return what it needs to be as here, too.
 
-    ``$target`` must be in the environment. Raises as ``compile_script`` does.
+    Where the environment lacks ``target``, ``$target`` is what it is when the script runs. Raises
+    as ``compile_script`` does.
     """
     from pybpf.compiler.needs import Watched, needs
 
     source = Source("<script>", text) if isinstance(text, str) else text
-    watched = Watched(target, source)
+    watched = Watched(target)
     typed, script = _compile(source, cast("Target", watched), options)
     return script, needs(typed, script, watched)
 
@@ -252,6 +253,8 @@ def _runtime_maps(
         maps.append(MapSpec(ZERO, MapRole.ZERO, MapType.ARRAY, 4, largest, 1))
     if CGROUP in used:
         maps.append(MapSpec(CGROUP, MapRole.CGROUP, MapType.CGROUP_ARRAY, 4, 4, 1))
+    if TARGET in used:
+        maps.append(MapSpec(TARGET, MapRole.TARGET, MapType.ARRAY, 4, 4, 1, value=INT))
     if STACKS in used:
         depth = 8 * options.stack_depth
         maps.append(MapSpec(STACKS, MapRole.STACKS, MapType.STACK_TRACE, 4, depth, options.stacks))

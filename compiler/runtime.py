@@ -13,6 +13,8 @@ ZERO = ".zero"
 """One array value of zero bytes: what a histogram starts from."""
 CGROUP = ".cgroup"
 """One cgroup: only what happens to tasks in it, or below it, is traced."""
+TARGET = ".target"
+"""One array value, a number of 32 bits: the process of ``$target`` where the run decides on it."""
 
 CURRENT_CPU = 0xFFFFFFFF
 """BPF_F_CURRENT_CPU."""

@@ -28,6 +28,7 @@ class MapRole(StrEnum):
     STACKS = "stacks"
     ZERO = "zero"
     CGROUP = "cgroup"
+    TARGET = "target"
 
 
 class Filled(StrEnum):
@@ -84,7 +85,7 @@ class MapSpec:
     @property
     def content(self) -> Type:
         """What the value of one CPU consists of."""
-        if self.role is MapRole.MAP and self.value is not None:
+        if self.role in {MapRole.MAP, MapRole.TARGET} and self.value is not None:
             return self.value
         number = self.value if self.role is MapRole.SUM and self.value is not None else U64
         return number if self.value_size == 8 else Array(number, self.value_size // 8)

@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 from pybpf.compiler import ir
 from pybpf.compiler.builder import Builder
+from pybpf.compiler.runtime import TARGET
 from pybpf.dataclass import dataclass
-from pybpf.types import CHAR, S32, S64, U32, U64, VOID, Array, Ptr, Show, Space, Type, Typedef
+from pybpf.types import CHAR, INT, S32, S64, U32, U64, VOID, Array, Ptr, Show, Space, Type, Typedef
 
 PID = Typedef("pid_t", U32, Show.PID)
 UID = Typedef("uid_t", U32, Show.UID)
@@ -106,5 +107,15 @@ TASK = ValueRow(
 )
 """What eprobes ask for beyond what scripts can name."""
 
-LOWERED = VALUES | {TASK.name: TASK}
+
+def _target(b: Builder) -> ir.Operand:
+    address = b.register()
+    b.add(ir.MapValueAddr(address, TARGET))
+    return b.load(address, 0, 4)
+
+
+FOUND = ValueRow("$target", INT, _target, "what -c or the environment of the run says")
+"""What ``$target`` is where that is not known when compiling."""
+
+LOWERED = VALUES | {TASK.name: TASK, FOUND.name: FOUND}
 """All that a tast.Context may name."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pybpf.compiler import ir, tast
 from pybpf.compiler.builder import Builder
-from pybpf.compiler.builtins.values import VALUES
+from pybpf.compiler.builtins.values import LOWERED
 from pybpf.dataclass import dataclass, field
 from pybpf.isa.insn import ByteOrder
 from pybpf.target.features import PROBE_READ_KERNEL, RINGBUF
@@ -91,7 +91,7 @@ def _is_steady(expr: tast.Expr) -> bool:
         case tast.Const() | tast.Text() | tast.CtxField():
             return True
         case tast.Context(name=name):
-            return VALUES[name].steady
+            return LOWERED[name].steady
         case tast.Convert(operand=tast.Context() | tast.CtxField() as operand):
             return _is_steady(operand)
         case _:

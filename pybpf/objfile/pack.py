@@ -34,7 +34,7 @@ from pybpf.objfile.elf import (
     Visibility,
 )
 from pybpf.objfile.plain import plain
-from pybpf.script import CompiledScript, MapSpec, Needs, ProbeSpec, Provider
+from pybpf.script import CompiledScript, MapRole, MapSpec, Needs, ProbeSpec, Provider
 from pybpf.source import Source, Span
 from pybpf.target.arch import ARCHES
 from pybpf.types import INT, U8, U32, Array, Ptr, Struct, Type, size_of, struct_of
@@ -215,7 +215,9 @@ class _Packer:
 
     def _declare_data(self, placed: _Placed) -> None:
         """Add the section of a map that programs address: its first element, as it begins."""
-        section, size = f".data.{placed.symbol.name}", placed.spec.value_size
+        # Loaders give constants another value by their names, as `pybpf load --rodata` does.
+        kind = "rodata" if placed.spec.role is MapRole.TARGET else "data"
+        section, size = f".{kind}.{placed.symbol.name}", placed.spec.value_size
         self._variables(section, size, [placed])
         self._add(section, _WRITABLE, placed.spec.initial.ljust(size, b"\0"))
 

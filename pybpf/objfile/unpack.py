@@ -120,7 +120,8 @@ class _Reader:
             name = spec.get("name") if isinstance(spec, dict) else None
             if not isinstance(name, str):
                 raise PlainError(f"script.maps[{index}].name", "it is no text")
-            names[symbol] = names[f".data.{symbol}"] = name
+            for place in (symbol, f".data.{symbol}", f".rodata.{symbol}"):
+                names[place] = name
         return names
 
     def _program(
@@ -182,6 +183,8 @@ def _each(
     runs: tuple[tuple[int, ...], ...], count: int, at: Callable[[int, int], Span], place: str
 ) -> Iterator[Span | None]:
     """Yield the span of each of ``count`` instructions."""
+    if not runs:
+        raise PlainError(place, "there is no run")
     ends = [run[0] if run else 0 for run in runs[1:]]
     for number, (run, end) in enumerate(zip(runs, [*ends, count], strict=True)):
         where = f"{place}[{number}]"

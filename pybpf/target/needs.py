@@ -5,12 +5,13 @@ Where it does not, a TargetError says what is different there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from pybpf.dataclass import replace
 from pybpf.errors import TargetError
 from pybpf.isa.abi import MapType
-from pybpf.script import CompiledScript, MapSpec, Needs, RecordField
+from pybpf.script import CompiledScript, MapRole, MapSpec, Needs, RecordField
 from pybpf.target.arch import ARCHES
 from pybpf.target.target import Target
 
@@ -37,7 +38,7 @@ def fitted(script: CompiledScript, needs: Needs, target: Target, path: str) -> C
         lines = "".join(f"\n  {line}" for line in [*found[:_SHOWN], *more])
         message = f"{path} was compiled for Linux {needs.release}, and here is another:{lines}"
         raise TargetError(message, hints=_HINTS)
-    return replace(script, maps=tuple(_sized(spec, target) for spec in script.maps))
+    return replace(script, maps=tuple(_ready(spec, target, path) for spec in script.maps))
 
 
 def _machine(arch: str) -> str:
@@ -90,8 +91,21 @@ def _place(offset: int, size: int, signed: bool) -> str:  # noqa: FBT001 - as fo
     return f"{size} {sign}bytes at {offset}"
 
 
-def _sized(spec: MapSpec, target: Target) -> MapSpec:
-    """Return a map with room for all CPUs, where it has an element for each."""
+def _ready(spec: MapSpec, target: Target, path: str) -> MapSpec:
+    """Return a map with what the run decides on: a place for each CPU, the process of -c."""
     if spec.type is MapType.PERF_EVENT_ARRAY and spec.max_entries < target.cpus:
         return replace(spec, max_entries=target.cpus)
+    if spec.role is MapRole.TARGET:
+        number = _process(target.environment.get("target", ""), path)
+        return replace(spec, initial=number.to_bytes(4, target.arch.byteorder, signed=True))
     return spec
+
+
+def _process(text: str, path: str) -> int:
+    """Return the number that ``$target`` stands for; raises TargetError."""
+    if not text:
+        hints = ("-c starts a process to trace, target=PID in the environment names one",)
+        raise TargetError(f"{path} asks for $target, which is not set", hints=hints)
+    if not re.fullmatch(r"-?[0-9]{1,9}", text):
+        raise TargetError(f"{path} asks for $target, and '{text[:80]}' is no number of a process")
+    return int(text)

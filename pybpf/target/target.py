@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from pybpf.btf.reader import Btf
 
 
+LATER = "\0later"
+"""In the environment: a number, of 32 bits, that is known when the script runs, and not before."""
+
+
 class Symbols(Protocol):
     """The kernel's symbol table."""
 

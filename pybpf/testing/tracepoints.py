@@ -67,6 +67,7 @@ def target(
     arch: str = "x86_64",
     features: Iterable[str] = ALL,
     pid_namespace: tuple[int, int] | None = None,
+    environment: Mapping[str, str] = ENVIRONMENT,
 ) -> SnapshotTarget:
     """Return a target with two CPUs that knows the tracepoints and functions."""
     formats = {
@@ -79,7 +80,7 @@ def target(
         features=features,
         cpus=2,
         pid_namespace=pid_namespace,
-        environment=ENVIRONMENT,
+        environment=environment,
         formats=formats,
         functions=functions,
         symbols=[(_CODE + 256 * index, name) for index, name in enumerate(functions)],

@@ -27,8 +27,11 @@ from pybpf.objfile.unpack import unpack
 from pybpf.script import MapRole
 from pybpf.source import Source
 from pybpf.target.features import ALL, MAP_VALUE_ADDR, RINGBUF
+from pybpf.target.needs import fitted
 from pybpf.target.snapshot import SnapshotTarget
-from pybpf.testing.tracepoints import target
+from pybpf.testing.agreement import simulated
+from pybpf.testing.recordings import recordings
+from pybpf.testing.tracepoints import ENVIRONMENT, target
 from pybpf.testing.typed import typed_scripts
 
 ROOT = Path(__file__).parents[2]
@@ -84,6 +87,43 @@ def test_random_scripts_come_back(on):
         assert (found.script, found.needs) == (script, needs)
 
     comes_back()
+
+
+BEFORE = {name: value for name, value in ENVIRONMENT.items() if name != "target"}
+
+
+@st.composite
+def asking_for_the_target(draw, arch):
+    text = draw(typed_scripts(arch=arch.name))
+    spec = "t:test/second" if draw(st.booleans()) else "BEGIN"
+    asks = f"{spec} {{ @asks[$target] = count(); print($target); x = $target * 3 - 1; }}"
+    return f"{text}\n{asks}" if draw(st.booleans()) else text
+
+
+@pytest.mark.parametrize(
+    ("arch", "features"), [("x86_64", ALL), ("x86_64", ()), ("s390x", ALL - {MAP_VALUE_ADDR})]
+)
+def test_a_process_that_is_known_later_is_the_same(arch, features):
+    early, late = target(arch, features), target(arch, features, environment=BEFORE)
+
+    @settings(
+        max_examples=max(20, settings().max_examples // 4),
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    @given(asking_for_the_target(early.arch), st.data())
+    def same(text, data):
+        events = data.draw(recordings(text, early.arch.byteorder))
+        options = Options(stacks=16)
+        script, needs = compile_ahead(text, late, options)
+        found = unpack(pack(script, needs))
+        ready = fitted(found.script, found.needs, early, "x.o")
+
+        expected = simulated(compile_script(text, early, options), early, events)
+
+        assert simulated(ready, early, events) == expected
+
+    same()
 
 
 def test_programs_that_probes_share_are_shared_again():
@@ -370,6 +410,8 @@ LIES = [
     (("programs", 0, "labels"), [["x", 1 << 40]], "programs[0].labels[0]: its program has "),
     (("programs", 0, "labels"), [], "programs[0].labels: they lack where instruction "),
     (("programs", 0, "spans"), [[0, 5, 1]], "programs[0].spans[0]: 5 to 1 is no part of"),
+    (("programs", 0, "spans"), [], "programs[0].spans: there is no run"),
+    (("programs", 0, "spans"), [[]], "programs[0].spans[0]: it is no run of the program's"),
     (("programs", 0, "spans"), [[3, 0, 1]], "programs[0].spans[0]: it is no run of the program's"),
     (("symbols",), [], "symbols: they are not as many as the maps of the script"),
     (("symbols", 0), "other", "refers to start, which is no map of the script"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pybpf.compiler.pipeline import compile_ahead
-from pybpf.errors import ScriptTypeError, TargetError
+from pybpf.errors import TargetError
 from pybpf.script import Needs, RecordField
 from pybpf.target.features import ALL, COMM_PADDED, CPU_V4, RINGBUF
 from pybpf.target.needs import fitted
@@ -33,6 +33,7 @@ A_MOVED = "x/y: a is 4 signed bytes at 12, not 4 signed bytes at 8"
 B_IS_UNSIGNED = "x/y: b is 8 bytes at 16, not 8 signed bytes at 16"
 NUMBERS = "processes have other numbers: it is another PID namespace"
 LACKS = "its BPF lacks"
+SET = "\n  hint: -c starts a process to trace, target=PID in the environment names one"
 
 
 def target(*, number=7, a=8, b="long", signed=1, event="x/y", **options):
@@ -146,18 +147,31 @@ def test_words_of_the_environment_are_noted():
     assert needs.environment == (("1", "cat"), ("NONE", ""), ("target", "7"))
 
 
-def test_the_pid_of_a_command_is_not_known():
-    with pytest.raises(ScriptTypeError) as caught:
-        noted("BEGIN {}\nt:x/y / pid == $target / { print($target); }")
-    assert str(caught.value) == (
-        "<script>:2:16: error: $target is not known before the script runs\n"
-        "    t:x/y / pid == $target / { print($target); }\n"
-        "                   ^^^^^^^\n"
-        "  hint: the process of -c gets its pid when it starts, and numbers are settled when "
-        "compiling\n"
-        '  hint: ask for its name, as in / !strcmp(comm, "ls") /, or set target=PID in the '
-        "environment"
-    )
+@pytest.mark.parametrize(("arch", "order"), [("x86_64", "little"), ("s390x", "big")])
+def test_the_process_of_a_command_is_known_when_it_runs(arch, order):
+    on = target(arch=arch)
+    script, needs = compile_ahead("BEGIN { print($target); }", on)
+    assert needs.environment == ()
+    assert script.map(".target").initial == b""
+
+    there = target(arch=arch, environment={"target": "4711"})
+
+    assert fitted(script, needs, there, "x.o").map(".target").initial == (4711).to_bytes(4, order)
+
+
+@pytest.mark.parametrize(
+    ("environment", "message"),
+    [
+        ({}, f", which is not set{SET}"),
+        ({"target": "ls"}, ", and 'ls' is no number of a process"),
+        ({"target": "9" * 20}, f", and '{'9' * 20}' is no number of a process"),
+    ],
+)  # fmt: skip
+def test_a_process_that_is_never_known(environment, message):
+    script, needs = compile_ahead("BEGIN { print($target); }", target())
+    with pytest.raises(TargetError) as caught:
+        fitted(script, needs, target(environment=environment), "x.o")
+    assert str(caught.value) == f"x.o asks for $target{message}"
 
 
 @pytest.mark.parametrize(
