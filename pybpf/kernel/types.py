@@ -58,10 +58,8 @@ class KernelTypes:
             if module is not None:
                 return None
         for each in self._module_names() if module is None else (module,):
-            btf = self._module(each)
-            number = None if btf is None else btf.index.find(kind, name)
-            if btf is not None and number is not None and number >= btf.first:
-                return Named(number, btf, each)
+            if (found := self._in_module(each, kind, name)) is not None:
+                return found
         return None
 
     def modules(self) -> Iterator[Btf]:
@@ -77,14 +75,29 @@ class KernelTypes:
             return ()
         return tuple(sorted(name for name in names if name != _OWN))
 
-    def _module(self, name: str) -> Btf | None:
-        """Return the types of a module; None for one that is not loaded, or does not tell."""
-        if name not in self._modules and "/" not in name:
-            try:
-                self._modules[name] = Btf(_read(name), base=self.own)
-            except (KernelError, TargetError):
+    def _in_module(self, module: str, kind: Kind, name: str) -> Named | None:
+        """Return a type of a module's own, and keep that module's types."""
+        btf = self._module(module, name)
+        number = None if btf is None else btf.index.find(kind, name)
+        if btf is None or number is None or number < btf.first:
+            return None
+        self._modules[module] = btf
+        return Named(number, btf, module)
+
+    def _module(self, module: str, name: str = "") -> Btf | None:
+        """Return the types of a module, if it is loaded, tells of them and ``name`` is in them.
+
+        They are not kept: each takes as much memory as the kernel's own.
+        """
+        if module in self._modules:
+            return self._modules[module]
+        try:
+            data = b"" if "/" in module else _read(module)
+            if name.encode() + b"\0" not in data:
                 return None
-        return self._modules.get(name)
+            return Btf(data, base=self.own)
+        except (KernelError, TargetError):
+            return None
 
     def descriptor(self, module: str) -> Fd:
         """Return the BTF object of a module, which is closed with this; raises KernelError."""
