@@ -98,8 +98,9 @@ class _Writer:
                 tag = self._tag(number, t)
                 return "" if tag in self._told else f"{tag};\n\n"
             case Composite():
-                self._told.add(self._tag(number, t))
-                return f"{self._composite(number, t, 0)};\n\n"
+                tag = self._tag(number, t)
+                self._told.add(tag)
+                return f"{self._composite(number, t, 0, tag=tag)};\n\n"
             case Enum():
                 return f"{self._enum(number, t, 0)};\n\n"
             case Int() | Float():
@@ -172,7 +173,10 @@ class _Writer:
                     words = [*(word for word in said if word != "restrict")]
                     words.append(self._specifier(number, t, indent, depth + 1))
                     return " ".join([*words, name] if name else words)
-        raise BtfError(f"type {number} is nested deeper than {DEEPEST}", self._btf.place(number))
+        raise self._too_deep(number)
+
+    def _too_deep(self, number: int) -> BtfError:
+        return BtfError(f"type {number} is nested deeper than {DEEPEST}", self._btf.place(number))
 
     def _parameters(self, t: FuncProto, indent: int, depth: int) -> str:
         if not t.params:
@@ -207,10 +211,14 @@ class _Writer:
 
     # --- what has members -------------------------------------------------------------------------
 
-    def _composite(self, number: int, t: Composite, indent: int, depth: int = 0) -> str:
+    def _composite(
+        self, number: int, t: Composite, indent: int, depth: int = 0, tag: str = ""
+    ) -> str:
         """Return a structure or union with its members, and the attributes that keep its layout."""
+        if depth > DEEPEST:
+            raise self._too_deep(number)
         layout = self._layouts.of(number, t)
-        head = self._tag(number, t) if t.name else t.kind.name.lower()
+        head = tag or t.kind.name.lower()
         pad = "\t" * (indent + 1)
         lines = [] if layout.exact else [f"{pad}/* no C has this layout: {t.size} bytes */"]
         for member, fillers in zip((*t.members, None), layout.fillers, strict=True):
@@ -224,6 +232,11 @@ class _Writer:
         return f"{head} {{\n{body}{pad[1:]}}}{tail}" if lines else f"{head} {{}}{tail}"
 
     def _member(self, member: Field, indent: int, depth: int) -> str:
+        inner = self._btf.skip(member.type)
+        t = self.type(inner)
+        if not member.name and isinstance(t, Composite):
+            # Of a structure that has a name, only compilers with -fms-extensions make a member.
+            return self._composite(inner, t, indent, depth + 1)
         slot = self._layouts.slot(member)
         name = identifier(member.name)
         bits = f": {slot.size}" if slot.unit else ""

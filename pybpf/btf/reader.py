@@ -22,8 +22,16 @@ from pybpf.btf.abi import (
 )
 from pybpf.btf.blob import Blob, parse
 from pybpf.btf.index import Index
-from pybpf.btf.types import BtfType, enumerators, references, unpack
-from pybpf.dataclass import dataclass
+from pybpf.btf.types import (
+    BtfType,
+    Integer,
+    Member,
+    Variable,
+    enumerators,
+    references,
+    unpack,
+)
+from pybpf.btf.types import FuncProto as Proto
 from pybpf.errors import BtfError
 from pybpf.isa.insn import ByteOrder
 
@@ -36,53 +44,6 @@ _LINKAGES = frozenset(Linkage)
 _DEEPEST = 32
 """The most typedefs and qualifiers before a type, as in the kernel."""
 _LONGEST = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A member of a structure: its type, and its place in bits from the structure's start.
-
-    ``bit_size`` is 0 for what is no bit field.
-    """
-
-    type: int
-    bit_offset: int
-    bit_size: int
-
-
-@dataclass(frozen=True, slots=True)
-class Proto:
-    """A function's type: what it returns, and its parameters, each a name and a type."""
-
-    returns: int
-    params: tuple[tuple[str, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Integer:
-    """How an integer is stored, all in bits."""
-
-    signed: bool
-    bits: int
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """A variable of an object: its type, its linkage, and where it lies in its section, in bytes.
-
-    ``number`` is that of the variable itself, which tags refer to.
-
-    The place and the size are those that the compiler left: a loader works them out for sections
-    whose variables the linker places.
-    """
-
-    name: str
-    type: int
-    linkage: Linkage
-    offset: int
-    size: int
-    number: int = 0
 
 
 class Btf:

@@ -19,6 +19,7 @@ from pybpf.btf.abi import (
     KINDS,
     Encoding,
     Kind,
+    Linkage,
 )
 from pybpf.dataclass import dataclass
 from pybpf.errors import BtfError
@@ -168,6 +169,51 @@ BtfType = (
     Int | Float | Reference | Array | Composite | Enum | Forward | FuncProto | Func | Var
     | DataSec | DeclTag
 )  # fmt: skip
+
+
+# --- what Btf answers where only a part is asked for ----------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A member of a structure: its type, and its place in bits from the structure's start.
+
+    ``bit_size`` is 0 for what is no bit field.
+    """
+
+    type: int
+    bit_offset: int
+    bit_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    """How an integer is stored, all in bits."""
+
+    signed: bool
+    bits: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of an object: its type, its linkage, and where it lies in its section, in bytes.
+
+    ``number`` is that of the variable itself, which tags refer to.
+
+    The place and the size are those that the compiler left: a loader works them out for sections
+    whose variables the linker places.
+    """
+
+    name: str
+    type: int
+    linkage: Linkage
+    offset: int
+    size: int
+    number: int = 0
+
+
+# --- words of types -------------------------------------------------------------------------------
 
 
 def references(t: BtfType) -> Iterable[int]:

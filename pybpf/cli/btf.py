@@ -8,13 +8,14 @@ import sys
 from typing import TYPE_CHECKING
 
 from pybpf.cli import UsageError
+from pybpf.target.kernel_types import LIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pybpf.btf.reader import Btf
 
-_FOLDER = "/sys/kernel/btf"
+_FOLDER, _OWN = os.path.split(LIVE)
 
 
 def declare(parser: argparse.ArgumentParser) -> None:
@@ -55,13 +56,13 @@ def _opened(source: str, base: str | None) -> Btf:
     from pybpf.btf.source import read_btf
 
     if not os.path.exists(source):  # noqa: PTH110 - pathlib loads slowly
-        name = "vmlinux" if source == "live" else source
+        name = _OWN if source == "live" else source
         path = os.path.join(_FOLDER, name)  # noqa: PTH118
         if "/" in source or not os.path.exists(path):  # noqa: PTH110
             if source == "live":
                 raise UsageError("this kernel does not tell its types (CONFIG_DEBUG_INFO_BTF)")
             raise UsageError(f"there is no file '{source}', and no such module with types")
-        source, base = path, base or (None if name == "vmlinux" else f"{_FOLDER}/vmlinux")
+        source, base = path, base or (None if name == _OWN else LIVE)
     try:
         return read_btf(source, None if base is None else read_btf(base))
     except OSError as error:

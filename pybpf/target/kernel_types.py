@@ -9,16 +9,13 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-from pybpf.errors import TargetError
+from pybpf.errors import ObjectError, TargetError
 
 if TYPE_CHECKING:
     from pybpf.btf.reader import Btf
 
 LIVE = "/sys/kernel/btf/vmlinux"
 """Where a kernel shows its own types, if it has any."""
-
-_ELF = b"\x7fELF"
-_LARGEST = 256 << 20
 
 
 @cache
@@ -34,35 +31,11 @@ def live() -> Btf | None:
 
 def read(path: str) -> Btf:
     """Return the types in a file; raises TargetError, which names it, where there are none."""
-    from pybpf.btf.reader import Btf
+    from pybpf.btf.source import read_btf
 
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - pathlib loads slowly
-            is_elf = file.read(len(_ELF)) == _ELF
-            file.seek(0)
-            data = b"" if is_elf else file.read(_LARGEST + 1)
+        return read_btf(path)
     except OSError as error:
         raise TargetError(f"cannot read {path}: {error.strerror}") from None
-    if len(data) > _LARGEST:
-        raise TargetError(f"{path}: over {_LARGEST >> 20} MiB are more than any kernel's types")
-    try:
-        return Btf(_section(path) if is_elf else data)
-    except TargetError as error:
-        raise TargetError(f"{path}: {error.message}", hints=error.hints) from None
-
-
-def _section(path: str) -> bytes:
-    """Return the section .BTF of an ELF file of any machine; raises TargetError."""
-    from elftools.elf.elffile import ELFFile
-
-    with open(path, "rb") as file:  # noqa: PTH123 - as above
-        try:
-            section = ELFFile(file).get_section_by_name(".BTF")
-            data = b""
-            if section is not None and section.data_size <= _LARGEST:
-                data = section.data()
-        except Exception as error:  # noqa: BLE001 - pyelftools' errors are of any kind
-            raise TargetError(f"no ELF file: {error}") from None
-    if not data:
-        raise TargetError("no section .BTF")
-    return data
+    except ObjectError as error:
+        raise TargetError(str(error)) from None

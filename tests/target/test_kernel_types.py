@@ -39,15 +39,15 @@ def test_the_running_kernel():
 
 def test_other_files_are_refused_by_name(tmp_path, c_objects):
     for name, data, reason in (
-        ("text", b"text", "no BTF: offset 0x0: its first two bytes are not 0xeb9f"),
-        ("short", b"\x7fELF", "no ELF file"),
-        ("none", (c_objects / "no_btf.el.o").read_bytes(), "no section .BTF"),
+        ("text", b"text", " offset 0x0: no BTF: its first two bytes are not 0xeb9f"),
+        ("short", b"\x7fELF", " offset 0x4: no ELF file: its header is cut off"),
+        ("none", (c_objects / "no_btf.el.o").read_bytes(), " it has no section .BTF"),
     ):
         file = tmp_path / name
         file.write_bytes(data)
         with pytest.raises(TargetError) as error:
             read(str(file))
-        assert str(error.value).startswith(f"{file}: {reason}")
+        assert str(error.value).startswith(f"{file}:{reason}")
     with pytest.raises(TargetError, match=f"cannot read {tmp_path}: Is a directory"):
         read(str(tmp_path))
 
