@@ -7,7 +7,7 @@ Every question is a program of a few instructions that is never attached and nev
 map. What users without rights may do is asked as such a user, where the machine lets them load
 programs (`sysctl kernel.unprivileged_bpf_disabled=0`, in a guest). `--loud` also asks for the
 helpers that make the kernel log a warning, `--memory` reads the registered kernel functions from
-/proc/kcore. Features that no probe can see are those of the release (pybpf/target/behaviour.py).
+/proc/kcore. What no probe can see is that of the release (pybpf/target/behaviour.py).
 """
 
 from __future__ import annotations
@@ -281,7 +281,6 @@ def record(name: str, *, loud: bool, memory: bool) -> dict[str, Any]:
         "origin": "recorded",
         "notes": notes,
         "instructions": " ".join(sorted(asked | documented & unasked)),
-        "features": " ".join(sorted(behaviour.known(behaviour.FEATURES, (version[0], version[1])))),
         "limits": limits(kernel),
         "map_types": ranges(maps),
         "program_types": types,

@@ -1,7 +1,7 @@
 """What one kernel release knows of BPF: a name, a release or a file in, a Profile out.
 
 A profile answers which program, attach and map types there are, which helpers and kernel functions
-a program may call, which instructions the verifier takes, its limits and its features. Its file is
+a program may call, which instructions the verifier takes, and its limits. Its file is
 JSON; ``origin`` says where the facts are from: ``recorded`` by tools/record_profile.py on a running
 kernel, or ``documented``, from the sources of that release. ``notes`` says what deviates from it.
 
@@ -71,14 +71,6 @@ class Limits:
     """The most call frames at one time, the program's own included."""
     subprograms: int = 256
     used_maps: int = 64
-    var_offset: int = 1 << 29
-    """Pointers move less than this (BPF_MAX_VAR_OFF)."""
-    var_size: int = 1 << 29
-    """Sizes passed to helpers are less than this (BPF_MAX_VAR_SIZ)."""
-    tail_calls: int = 33
-    loops: int = 1 << 23
-    """The most iterations of bpf_loop and of may_goto (BPF_MAX_LOOPS)."""
-    args: int = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +102,6 @@ class Profile:
             self.notes: tuple[str, ...] = tuple(_notes(facts["notes"]))
             self.version = _version(self.release)
             self.instructions = frozenset(facts["instructions"].split())
-            self.features = frozenset(facts["features"].split())
             self.map_types = frozenset(map(MapType, _numbers(facts["map_types"])))
             self.limits = Limits(**{name: _limit(name, n) for name, n in facts["limits"].items()})
             self._types: dict[str, dict[str, str]] = _texts(facts["program_types"])

@@ -152,6 +152,10 @@ def _make_narrow_move(env: Env, at: int, slot: Raw, *, is32: bool) -> Step:
     return step
 
 
+_MASKS = frozenset({Effect.AND, Effect.OR})
+"""Before these a value that is known to be -1 or 0 is split in two."""
+
+
 def _make_binary(env: Env, at: int, slot: Raw, operation: int, *, is32: bool) -> Step:
     dst, src, math = slot.dst, slot.src, env.rules.math
     by_reg = bool(slot.code & op.SOURCE)
@@ -182,6 +186,10 @@ def _make_binary(env: Env, at: int, slot: Raw, operation: int, *, is32: bool) ->
                 env, state, dst, src if by_reg else None, target, source, effect, is32=is32
             )
             return follow
+        if effect in _MASKS and (forked := math.fork(effect, target.val, source.val)):
+            other = env.push(state, at)
+            other.frame.regs[dst] = Reg(SCALAR, forked[1])
+            target = Reg(SCALAR, forked[0])
         if not env.privileged and by_reg and effect in _LINKED:
             note_scalars(env, state, dst, effect)
         made = Reg(SCALAR, alu(effect, is32, target.val, source.val))

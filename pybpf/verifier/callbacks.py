@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pybpf.isa.helpers import HELPERS
 from pybpf.verifier.callmeta import Call
 from pybpf.verifier.dynptrs import LOCAL, in_register
-from pybpf.verifier.env import JUMP_LIMIT, Env
+from pybpf.verifier.env import Env
 from pybpf.verifier.frames import ENTERED_CALLBACK, enter
 from pybpf.verifier.kinds import BTF_ID, MAP_KEY, MAP_PTR, MAP_VALUE, SCALAR, STACK
 from pybpf.verifier.mapcompat import ITERABLE
@@ -39,7 +39,7 @@ Arguments = Callable[[Env, Frame], list[Reg]]
 
 def any_number(env: Env) -> bool:
     """Whether callbacks are entered as often as it takes."""
-    return "callbacks_any_number" in env.rules.profile.features
+    return env.rules.since(6, 7)
 
 
 def call_back(env: Env, state: State, call: Call) -> int | None:
@@ -114,8 +114,7 @@ def begin_async(
     later.came_from = state.at
     env.program.subprograms[subprog].is_async = True
     env.pending.append(later)
-    if len(env.pending) > JUMP_LIMIT:
-        raise Refusal(f"The sequence of {JUMP_LIMIT + 1} jumps is too complex.", errno=7)
+    env.check_pending()
 
 
 def _for_each(env: Env, frame: Frame) -> list[Reg]:

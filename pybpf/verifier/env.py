@@ -22,9 +22,8 @@ if TYPE_CHECKING:
     from pybpf.verifier.rules import Rules
 
 END = -1
-JUMP_LIMIT = 8192
-STATES_LIMIT = 64
 MAX_FRAMES = 8
+"""The most frames of any kernel: words of bits are made for so many."""
 Step = Callable[["Env", State], int]
 
 
@@ -94,6 +93,12 @@ class Env:
         self.jumps = self.jumps_before = 0
         self.processed_before = self.processed
 
+    def check_pending(self) -> None:
+        """Raise Refusal where too many paths wait."""
+        most = self.rules.limits.jump_sequence
+        if len(self.pending) > most:
+            raise Refusal(f"The sequence of {most + 1} jumps is too complex.", errno=7)
+
     def push(self, state: State, target: int, *, speculative: bool = False) -> State:
         """Put off a path: return a copy of ``state`` that will go on at slot ``target``.
 
@@ -105,8 +110,7 @@ class Env:
         other.trail = (state.at, state.note, state.trail)
         other.speculative = state.speculative or speculative
         self.pending.append(other)
-        if len(self.pending) > JUMP_LIMIT:
-            raise Refusal(f"The sequence of {JUMP_LIMIT + 1} jumps is too complex.", errno=7)
+        self.check_pending()
         if other.parent is not None:
             other.parent.branches += 1
         return other

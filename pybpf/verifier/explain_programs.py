@@ -5,8 +5,8 @@ Their form is that of pybpf.verifier.explain_values.
 
 PROGRAMS = r"""
 null-argument
-  Possibly NULL pointer passed to (trusted|helper) arg(?P<arg>\d+)
-  argument {arg} may be null here, which the function does not take
+  Possibly NULL pointer passed to (trusted|helper) (?P<arg>(arg|R)\d+)
+  {arg} may be null here, which the function does not take
   compare the pointer with 0 first, and call only where it is not
 
 core-relocation
@@ -110,7 +110,7 @@ no-exit
   end every function with exit (or a jump back)
 
 return-value
-  At (program|callback|async callback|subprogram)\b.* the register R0
+  At (program|callback|async callback|subprogram)\b.* the register R[01]
   r0 is not among the values that programs or callbacks of this kind may return
   return a constant within the range (often 0 or 1), on every path; set r0 before exit
 
@@ -253,4 +253,74 @@ legacy-packet-load
   at the time of BPF_LD_ABS
   loads of the old kind from packets take the skb from r6, and r6 is something else here
   keep the context in r6: r6 = r1 at the beginning
+
+object
+  .*(expected pointer to (map value or )?allocated|expected for bpf_\w*obj_drop|allocated object)
+  the function takes an object that the program allocated, of the right kind, and owns
+  pass what bpf_obj_new, bpf_percpu_obj_new or a list or tree gave, and that was checked for null
+
+object
+  .*(neither owning|bpf_refcount field|only take non-owning|must be non-owning|be a rcu pointer)
+  the function cannot take this reference to the object
+  references are counted only of structures with a bpf_refcount; look objects up under their lock
+
+object
+  (release k|bpf_obj_new/|bpf_percpu_obj_new|local type ID|R\d+ must be a known constant)
+  objects are made of a structure of the program's own types, and dropped by the one who owns them
+  pass bpf_core_type_id_local(struct …); drop each object once; per-CPU ones hold numbers only
+
+object-access
+  (direct access to|access beyond|only read is|struct \w+ doesn't have|cannot access ptr member)
+  an object is read or written where it has no member, or where only the kernel may
+  access members with their own sizes; nodes, locks and counts only through the kernel's functions
+
+object-access
+  R\d+ is ptr_\w+ (invalid|access)
+  the pointer to a structure was moved by a number that is not known, or is one for each CPU
+  use members' names; get an object of one CPU by bpf_this_cpu_ptr or bpf_per_cpu_ptr
+
+kptr
+  (invalid kptr|kptr |percpu_kptr|uptr |store to (referenced kptr|uptr)|BPF_ST imm|off=\d+ .*kptr)
+  a pointer in a map's value is used as something else, or what is stored is not of its type
+  load it whole; store only where it is untrusted; exchange owned ones by bpf_kptr_xchg
+
+kptr
+  (R\d+ doesn't have constant offset. kptr|R\d+ has no valid kptr)
+  bpf_kptr_xchg needs the place of a pointer that is tagged __kptr, at a fixed offset
+  pass &value->member; its type must be one of the program's own, or one that the kernel lets own
+
+graph
+  (bpf_(list|rb)_\w+ not found|operation on bpf_|arg#1 offset=|\w*rbtree_\w+ not allowed in)
+  the root or the node is not the one that the types say (__contains), or a callback changes a tree
+  pass &value->root and &object->node with the names that __contains gives
+
+lock
+  (Acquiring the same lock|bpf_res_spin|bpf_spin_lock at off|can't spin_|irq flag acquired)
+  a lock is taken twice, given back in another order or way, or is not the one beside the root
+  give locks back in reverse order, with the function of the same kind; lock what holds the root
+
+exception
+  (exception c|insn \d+ cannot call exception|bpf_throw |multiple exception)
+  something may be thrown where it cannot be caught: in a callback, or while something is held
+  release and unlock before bpf_throw; the callback is global, takes one u64, and is not called
+
+arena
+  Only one arena
+  all pointers into arenas of a program lead to the same one
+  put everything into one arena map
+
+kernel-function
+  (extern \(func ksym\)|invalid kernel function call|calling kernel function|kfunc offset)
+  the kernel does not have this function, or not for programs of this type
+  declare it __weak and test its address before the call, or use a newer kernel or another type
+
+sleeping
+  program must be sleepable to call
+  the function may sleep, and the program may not
+  load the program as sleepable (SEC("….s/…"))
+
+callback
+  arg\d+ expected pointer to func
+  the function wants a static function to call back
+  pass the name of a static function
 """

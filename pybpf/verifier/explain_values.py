@@ -162,7 +162,7 @@ frame-pointer
   copy it first: r1 = r10; r1 += -8
 
 map-value-special
-  (.*bpf_(timer|wq|spin_lock|kptr|task_work) cannot be accessed directly|off \d+ doesn't point to)
+  (.*bpf_\w+ cannot be accessed directly by load|off \d+ doesn't point to)
   the map's value has a member that only the kernel may touch, and this is about its bytes
   access it by its helpers alone, with a pointer to just that member; keep copies away from it
 

@@ -24,7 +24,7 @@ def explore(env: Env, first: State) -> None:
     say or a limit is reached; ``env.at`` is then the slot.
     """
     steps, pruning, log = env.steps, env.program.pruning, env.log
-    kernel_limit = env.rules.max_insns
+    kernel_limit = env.rules.limits.processed
     limit = min(kernel_limit, env.limits.insns or kernel_limit)
     deadline = None if env.limits.seconds is None else process_time() + env.limits.seconds
     check_clock_at = env.processed + _CLOCK_EVERY

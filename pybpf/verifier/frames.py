@@ -5,7 +5,7 @@ Source: setup_func_entry in kernel/bpf/verifier.c.
 
 from __future__ import annotations
 
-from pybpf.verifier.env import MAX_FRAMES, Env
+from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import STACK
 from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.state import Frame, Reg, State
@@ -18,7 +18,7 @@ ENTERED_CALLBACK, LEFT_CALLBACK = "enter callback", "leave callback"
 def enter(env: Env, state: State, subprog: int, site: int) -> Frame:
     """Put a new frame on top, with nothing in its registers but the frame pointer."""
     depth = len(state.frames)
-    if depth >= MAX_FRAMES:
+    if depth >= env.rules.limits.frames:
         raise Refusal(f"the call stack of {depth + 1} frames is too deep", errno=7)
     frame = Frame(depth, subprog, site)
     pointer = Reg(STACK)
@@ -27,5 +27,4 @@ def enter(env: Env, state: State, subprog: int, site: int) -> Frame:
     state.frames.append(frame)
     state.frame = frame
     state.wrote.pop(depth, None)
-    del env
     return frame

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pybpf.verifier import opcodes as op
 from pybpf.verifier.backtrack import SLOTS, mark_masks, no_marks
-from pybpf.verifier.env import STATES_LIMIT, Env
+from pybpf.verifier.env import Env
 from pybpf.verifier.equal import EXACT, INEXACT, WITHIN, maybe_looping, states_equal
 from pybpf.verifier.kinds import ITER_SLOT, SCALAR
 from pybpf.verifier.reads import mark_read
@@ -52,7 +52,7 @@ def visit(env: Env, state: State) -> bool:
         count = len(known)
         if evicted:
             env.explored[at] = [old for old in known if not old.evicted]
-        if not env.privileged and count > STATES_LIMIT:
+        if not env.privileged and count > env.rules.limits.states:
             return False
     if add:
         _keep(env, state, at)

@@ -15,15 +15,16 @@ class Rules:
 
     ``version``: (major, minor). ``privileged``: the caller may leak pointers, loop, and more
     (CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN). The other attributes say what the kernel has or does;
-    the release that brought it stands beside it. ``math`` computes with scalars as that kernel.
+    the release that brought it stands beside it. ``math`` computes with scalars as that kernel;
+    ``limits`` are the profile's.
     """
 
     __slots__ = (
         "allow_leaks", "allow_uninit_stack", "checks_all_slots", "folds_offsets", "forgets_dead",
         "has_arena", "has_atomics", "has_btf_id", "has_fd_array", "has_func", "has_gotol",
-        "has_kfunc_modules", "has_kfuncs", "has_load_acquire", "has_movsx",
-        "has_signed_division", "known_flags", "load_modes", "math", "max_insns", "opcodes",
-        "privileged", "profile", "version",
+        "has_kfunc_modules", "has_kfuncs", "has_load_acquire", "has_movsx", "has_signed_division",
+        "known_flags", "limits", "load_modes", "math", "opcodes", "privileged", "profile",
+        "version",
     )  # fmt: skip
 
     def __init__(self, profile: Profile, *, privileged: bool = True) -> None:
@@ -35,7 +36,7 @@ class Rules:
         # Linux commit 6715df8d5d24 ("bpf: Allow reads from uninit stack") (in v6.3, and in 6.1's
         # stable releases)
         self.allow_uninit_stack = privileged and version >= (6, 1)
-        self.max_insns = profile.limits.processed
+        self.limits = profile.limits
         self.math = arithmetic(precision_of(version))
         has = profile.instructions
         self.has_gotol = "gotol" in has or version >= (6, 6)

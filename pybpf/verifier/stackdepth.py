@@ -6,12 +6,11 @@ Source: check_max_stack_depth in kernel/bpf/verifier.c.
 from __future__ import annotations
 
 from pybpf.isa.abi import ProgType
-from pybpf.verifier.env import MAX_FRAMES, Env
+from pybpf.verifier.env import Env
 from pybpf.verifier.program import Subprogram
 from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.registers import EACCES
 
-_STACK, _TAIL_CALL_STACK = 512, 256
 _PRIVATE_FROM = 64
 _PRIVATE = frozenset(
     {ProgType.KPROBE, ProgType.TRACEPOINT, ProgType.PERF_EVENT, ProgType.RAW_TRACEPOINT}
@@ -40,7 +39,8 @@ def _descend(
     if (sub.index, depth, frame) in seen:
         return
     seen.add((sub.index, depth, frame))
-    if sub.index and sub.has_tail_call and depth >= _TAIL_CALL_STACK:
+    limits = env.rules.limits
+    if sub.index and sub.has_tail_call and depth >= limits.stack_tail_call:
         raise Refusal(
             f"tail_calls are not allowed when call stack of previous frames is {depth} bytes. "
             "Too large",
@@ -51,17 +51,17 @@ def _descend(
     least = sub.depth if unit == 16 else max(sub.depth, 1)
     own = (least + unit - 1) // unit * unit
     if private and own >= _PRIVATE_FROM:
-        if own > _STACK:
+        if own > limits.stack:
             raise Refusal(f"stack size of subprog {sub.index} is {own}. Too large", errno=EACCES)
     else:
         depth += own
-        if depth > _STACK:
+        if depth > limits.stack:
             raise Refusal(
                 f"combined stack size of {frame + 1} calls is {depth}. Too large", errno=EACCES
             )
     subprograms = env.program.subprograms
     takes = [(at, index) for at, index in sub.takes if not subprograms[index].is_async]
     for _, index in sorted(sub.calls + takes):
-        if frame + 1 >= MAX_FRAMES:
+        if frame + 1 >= limits.frames:
             raise Refusal(f"the call stack of {frame + 1} frames is too deep !", errno=7)
         _descend(env, subprograms[index], depth, frame + 1, seen, private=private)

@@ -21,11 +21,7 @@ from pybpf.verifier.registers import FRAME_POINTER
 from pybpf.verifier.reserved import refuse_fields
 from pybpf.verifier.rules import Rules
 
-_MAX_INSNS = 1_000_000
-_MAX_INSNS_UNPRIVILEGED = 4096
-_MAX_SUBPROGRAMS = 256
 _MAX_VAR_OFF = 1 << 29
-_MAX_MAPS = 64
 _EPERM, _E2BIG, _EBADF, _EBUSY, _EPROTO = 1, 7, 9, 16, 71
 _PAGE = 4096
 
@@ -33,7 +29,8 @@ _PAGE = 4096
 def check_structure(subject: CorpusProgram, rules: Rules) -> Checked:
     """Return the program made ready; raises Refusal with the kernel's message."""
     count = len(subject.insns) // 8
-    most = _MAX_INSNS if rules.privileged else _MAX_INSNS_UNPRIVILEGED
+    limits = rules.limits
+    most = limits.insns if rules.privileged else limits.insns_unprivileged
     if not 0 < count <= most:
         raise Refusal("", errno=_E2BIG)
     program = Checked(subject, slots_of(subject.insns))
@@ -83,7 +80,7 @@ def _add_subprograms(program: Checked, rules: Rules, catching: int) -> None:
         if not 0 <= start < len(slots):
             raise Refusal("call to invalid destination", at)
         starts.add(start)
-        if len(starts) > _MAX_SUBPROGRAMS:
+        if len(starts) > rules.limits.subprograms:
             raise Refusal("too many subprograms", at, _E2BIG)
     ordered = sorted(starts)
     for index, (start, end) in enumerate(zip(ordered, [*ordered[1:], len(slots)], strict=True)):
@@ -199,8 +196,10 @@ def _resolve(
     if known is None:
         raise Refusal(f"fd {slot.imm} is not pointing to valid bpf_map", at, _EBADF)
     if known not in program.maps_used:
-        if len(program.maps_used) >= _MAX_MAPS:
-            raise Refusal("The total number of maps per program has reached the limit of 64", at,
+        most = rules.limits.used_maps
+        if len(program.maps_used) >= most:
+            text = f"The total number of maps per program has reached the limit of {most}"
+            raise Refusal(text, at,
                           _E2BIG)  # fmt: skip
         check_compatible(known, program.subject, rules)
         _note_arena(program, rules, known)

@@ -10,7 +10,7 @@ import pytest
 from pybpf.isa.abi import AttachType, MapType, ProgType
 from pybpf.isa.helpers import HELPERS
 from pybpf.target import features
-from pybpf.target.behaviour import FEATURES, INSTRUCTIONS
+from pybpf.target.behaviour import INSTRUCTIONS
 from pybpf.target.profile import NAMES, Origin, ProfileError, nearest, profile, ranges
 
 PROFILES = [profile(name) for name in NAMES]
@@ -39,7 +39,6 @@ def test_the_basics_are_in_all(known):
     assert {MapType.HASH, MapType.ARRAY, MapType.RINGBUF} <= known.map_types
     assert {"v1", "v2", "v3", "map_fd", "map_value", "call_local"} <= known.instructions
     assert known.instructions <= INSTRUCTIONS.keys()
-    assert known.features <= FEATURES.keys()
     for prog_type in known.program_types - {ProgType.EXT}:
         assert may(known, prog_type, "map_lookup_elem")
     assert may(known, ProgType.XDP, "xdp_adjust_head")
@@ -60,7 +59,6 @@ def test_unprivileged_users_have_fewer_helpers(known):
 def test_later_kernels_know_more(first, second):
     assert first.program_types <= second.program_types
     assert first.map_types <= second.map_types
-    assert first.features <= second.features
     assert first.instructions - second.instructions == set()
 
 
@@ -230,7 +228,7 @@ def test_a_file_that_is_none(tmp_path, content, message):
         {"program_types": []},
         {"program_types": {"xdp": {"helpers": "1-x"}}},
         {"kfuncs": 3},
-        {"features": None, "instructions": None},
+        {"limits": None, "instructions": None},
     ],
 )
 def test_a_file_with_a_wrong_value(tmp_path, changes):

@@ -8,6 +8,7 @@ import pytest
 from pybpf.objfile.corpus import corpus_programs
 from pybpf.objfile.object import Object
 from pybpf.target.profile import profile
+from pybpf.verifier.explain import explain
 from pybpf.verifier.verify import verify
 
 KERNELS = ("6.1", "6.12", "7.3")
@@ -50,6 +51,11 @@ def test_verdicts_are_the_kernels(c_objects, name):
             if found != said:
                 wrong[program.name, kernel] = found
     assert wrong == {}
+
+
+def test_every_rejection_is_explained():
+    texts = {text for (_, _, kernel), text in SAYS.items() if kernel != "6.1"}
+    assert [text for text in sorted(texts - {"accept"}) if explain(text) is None] == []
 
 
 def test_all_kinds_of_verdicts_are_held_to():

@@ -7,11 +7,13 @@ pybpf.testing.oracles.kernel_verdict.
 
 import re
 from collections.abc import Iterator
+from copy import copy
 from pathlib import Path
 
 import pytest
 
 from pybpf.corpus import CorpusMap, CorpusProgram, Fixup
+from pybpf.dataclass import replace
 from pybpf.isa.abi import MapType, ProgType
 from pybpf.isa.assembler import assemble
 from pybpf.target.profile import profile
@@ -138,3 +140,33 @@ def test_without_privileges() -> None:
         "R1 stack pointer arithmetic goes out of range, prohibited for !root; off=-600"
     )
     assert message("r0 = *(u32 *)(r1 + 0)\nexit") == ""
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({}, ""),
+        ({"frames": 1}, "the call stack of 2 frames is too deep"),
+        ({"stack": 32}, "combined stack size of 2 calls is 48. Too large"),
+        ({"processed": 3}, "BPF program is too large. Processed 4 insn"),
+        ({"insns": 3}, ""),
+        ({"subprograms": 1}, "too many subprograms"),
+        ({"used_maps": 0}, "The total number of maps per program has reached the limit of 0"),
+    ],
+    ids=str,
+)
+def test_limits_are_the_profiles(limits, message):
+    known = profile("6.12")
+    strict = copy(known)
+    strict.limits = replace(known.limits, **limits)
+    code = assemble(
+        "r1 = 0 ll; *(u64 *)(r10 - 8) = 0; call sub; r0 = 0; exit;"
+        "sub: *(u64 *)(r10 - 32) = 0; r0 = 0; exit"
+    )
+    maps = (CorpusMap(MapType.ARRAY, 4, 8, 1),)
+    judged = CorpusProgram(
+        "a", ProgType.XDP, bytes(code), maps=maps, fixups=(Fixup(0, "map_fd", 0),)
+    )  # fmt: skip
+    report = verify(judged, strict)
+    assert report.message == message
+    assert (report.verdict == "accept") is (limits == {})
