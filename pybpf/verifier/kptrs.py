@@ -158,7 +158,9 @@ def _checked_name(env: Env, number: int, reg: Reg, field: Field) -> str | None:
             allowed |= PERCPU
     if reg.kind & ~BASE & ~allowed:
         return None
-    if since(6, 12) and (field.kind == "percpu_kptr") != bool(reg.kind & PERCPU):
+    # Linux 7, and stable releases of 6.12 (6.18.44 not yet).
+    strict = since(7, 0) or not since(6, 13)
+    if strict and (field.kind == "percpu_kptr") != bool(reg.kind & PERCPU):
         return None
     check_ptr_off(env, reg, number, fixed_ok=True)
     return reg.extra.name if isinstance(reg.extra, Local) else str(reg.extra)
