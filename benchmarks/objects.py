@@ -19,7 +19,7 @@ from report import Finding, Spread, Table
 from tools import Timed
 from tracers import BenchmarkError
 
-_PROGRAMS = 500
+_PROGRAMS = 600
 _RELOCATIONS = 1000
 _VMLINUX = "/sys/kernel/btf/vmlinux"
 _HEAD = """\
@@ -125,11 +125,11 @@ def measure(plan: Plan) -> Finding:
             f"open {size:.1f} MB", ["inspect", str(big)], ["bpftool", "gen", "skeleton", str(big)]
         ),
         Rival(
-            "the kernel's types", ["btf", "dump", _VMLINUX, "--format", "raw"],
+            "the kernel's types", ["btf", _VMLINUX, "--format", "raw"],
             ["bpftool", "btf", "dump", "file", _VMLINUX],
         ),
         Rival(
-            "the kernel's types as C", ["btf", "dump", _VMLINUX],
+            "the kernel's types as C", ["btf", _VMLINUX],
             ["bpftool", "btf", "dump", "file", _VMLINUX, "format", "c"],
         ),
     ]  # fmt: skip
