@@ -14,6 +14,11 @@ the machine, 8 bytes a slot; ``insn`` counts slots. A fixup puts the descriptor 
 number among those before it.
 
 What most programs do without may stand beside it: ``licence`` or ``license`` (GPL unless said);
+``attach_to``, what of the kernel a typed program is attached to, as a section's name says it
+(``sched_switch``, ``vfs_read``; of struct_ops ``tcp_congestion_ops.init``, which also says the
+attach type); ``kfuncs``, a list of ``[insn, name]``, and ``ksyms``, one of ``{"insn": 2, "name":
+"runqueues", "typed": true, "weak": false}``: judges put the numbers of their own kernel's types
+into these calls and ``lddw``, or the address of a symbol that is not typed;
 ``btf`` and ``func_info`` (HEX, as the kernel takes them; callbacks need them); of a map ``btf_key``
 and ``btf_value``, the numbers of its types in ``btf`` (locks need them), and ``entries``, a list of
 ``[key, value]`` in HEX that it begins with, and ``frozen`` where user space gave up to change it;
@@ -87,6 +92,20 @@ class Fixup:
 
 
 @dataclass(frozen=True, slots=True)
+class Ksym:
+    """The ``lddw`` at slot ``insn`` loads the address of what the kernel calls ``name``.
+
+    ``typed``: a variable or a function that its BTF knows, any symbol otherwise. What is ``weak``
+    may be missing: its address is then 0.
+    """
+
+    insn: int
+    name: str
+    typed: bool = True
+    weak: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class CorpusProgram:
     """A program with all that loading and running it takes; see this module's docstring."""
 
@@ -103,6 +122,8 @@ class CorpusProgram:
     data: bytes | None = None
     ctx: bytes | None = None
     kfuncs: tuple[tuple[int, str], ...] = ()
+    ksyms: tuple[Ksym, ...] = ()
+    attach_to: str = ""
 
     @property
     def slots(self) -> int:
@@ -235,7 +256,20 @@ def parse_program(line: str | bytes, number: int = 1) -> CorpusProgram:
         data=reader.hex(row, "data") if row.get("data") is not None else None,
         ctx=reader.hex(row, "ctx") if row.get("ctx") is not None else None,
         kfuncs=tuple(reader.kfunc(entry, insns) for entry in reader.list(row, "kfuncs")),
+        ksyms=tuple(
+            _ksym(reader, reader.object(entry, 'an entry of "ksyms"'), insns)
+            for entry in reader.list(row, "ksyms")
+        ),
+        attach_to=reader.text(row, "attach_to", ""),
     )
+
+
+def _ksym(reader: _Reader, row: Mapping[str, Any], insns: bytes) -> Ksym:
+    insn = reader.number(row, "insn", required=True)
+    if insn >= len(insns) // _SLOT or insns[insn * _SLOT] != _LDDW:
+        raise CorpusError(reader.line, f"a ksym of slot {insn}, where no lddw is")
+    typed, weak = row.get("typed") is not False, row.get("weak") is True
+    return Ksym(insn, reader.text(row, "name", ""), typed, weak)
 
 
 def _map(
@@ -315,6 +349,13 @@ def format_program(program: CorpusProgram) -> str:
             row[name] = value.hex()
     if program.kfuncs:
         row["kfuncs"] = [[insn, name] for insn, name in program.kfuncs]
+    if program.ksyms:
+        row["ksyms"] = [
+            {"insn": one.insn, "name": one.name, "typed": one.typed, "weak": one.weak}
+            for one in program.ksyms
+        ]
+    if program.attach_to:
+        row["attach_to"] = program.attach_to
     for name in ("data", "ctx"):
         if (value := getattr(program, name)) is not None:
             row[name] = value.hex()

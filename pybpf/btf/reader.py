@@ -185,6 +185,10 @@ class Btf:
         """
         return self.index.find(Kind.STRUCT, name)
 
+    def find(self, kind: Kind, name: str) -> int | None:
+        """Return the first type of a kind that has a name, or None."""
+        return self.index.find(kind, name) if name else None
+
     def declares(self, name: str) -> bool:
         """Say whether a structure is declared, its members not told."""
         return bool(name) and self.index.find(Kind.FWD, name) is not None
@@ -200,10 +204,13 @@ class Btf:
 
     def prototype(self, number: int) -> Proto | None:
         """Return the type of a function, or None where it has none."""
-        proto = self._head(number)[2]
-        if self.kind(proto) is not Kind.FUNC_PROTO:
+        return self.signature(self._head(number)[2])
+
+    def signature(self, number: int) -> Proto | None:
+        """Return what a type of functions says, None for another type."""
+        if self.kind(number) is not Kind.FUNC_PROTO:
             return None
-        return Proto(self.target(proto), self.params(proto))
+        return Proto(self.target(number), self.params(number))
 
     def params(self, number: int) -> tuple[tuple[str, int], ...]:
         """Return names and types of a prototype's parameters; nothing for another type."""

@@ -16,10 +16,10 @@ from pybpf.cli import UsageError, inputs
 if TYPE_CHECKING:
     from enum import IntEnum
 
-    from pybpf.btf.reader import Btf
     from pybpf.isa.abi import AttachType, ProgType
     from pybpf.script import MapSpec
     from pybpf.target.profile import Profile
+    from pybpf.verifier.kerneltypes import KernelTypes
     from pybpf.verifier.subject import Subject
 
 _DIGITS = 10
@@ -44,10 +44,12 @@ def declare(parser: argparse.ArgumentParser) -> None:
         help="a map that it names: type, sizes of key and value, entries",
     )  # fmt: skip
     add("--target", metavar="FILE", help="compile a script for a snapshot, not this machine")
-    add("--btf", metavar="FILE", help="types of the kernel that CO-RE of an object is for")
+    add("--btf", metavar="FILE", help="types of the kernel that judges")
 
 
-def subjects(options: argparse.Namespace, kernel: Profile) -> Sequence[Subject]:
+def subjects(
+    options: argparse.Namespace, kernel: Profile, types: KernelTypes | None
+) -> Sequence[Subject]:
     """Return the programs that the options name; scripts are compiled for the BPF of a kernel.
 
     Raises UsageError where there is none, ObjectError, SourceError or EncodingError where it is
@@ -62,11 +64,11 @@ def subjects(options: argparse.Namespace, kernel: Profile) -> Sequence[Subject]:
     is_file = inputs.is_file(options.file)
     data = inputs.read_bytes(options.file) if is_file else None
     if data is not None and data.startswith(inputs.ELF):
-        found = _object(data, options, kernel)
-    elif options.btf is not None:
-        raise UsageError("--btf is about CO-RE: it goes with an object")
+        found = _object(data, options, types)
     elif options.type is not None:
         return [_one(data, options)]
+    elif options.btf is not None:
+        raise UsageError("--btf tells a script nothing: it goes with an object, --type or --batch")
     else:
         found = _script(data, options, kernel)
     if options.prog is None:
@@ -110,7 +112,9 @@ def _script(data: bytes | None, options: argparse.Namespace, kernel: Profile) ->
     return [*of_script(compile_script(source, target))]
 
 
-def _object(data: bytes, options: argparse.Namespace, kernel: Profile) -> Sequence[Subject]:
+def _object(
+    data: bytes, options: argparse.Namespace, types: KernelTypes | None
+) -> Sequence[Subject]:
     """Return the programs of an object, with the types that their sections say or the options."""
     from pybpf.dataclass import replace
     from pybpf.objfile.object import Object
@@ -121,7 +125,8 @@ def _object(data: bytes, options: argparse.Namespace, kernel: Profile) -> Sequen
         raise UsageError(f"one object at a time: '{other}' would be an argument of a script")
     if options.target or options.map:
         raise UsageError("--target and --map are not for objects")
-    found = [*of_object(Object.parse(data, options.file), types_of(options.btf, kernel))]
+    target = None if types is None else types.btf
+    found = [*of_object(Object.parse(data, options.file), target)]
     if options.type is None:
         return found
     prog_type, attach = _types(options)
@@ -136,17 +141,15 @@ def _object(data: bytes, options: argparse.Namespace, kernel: Profile) -> Sequen
     ]
 
 
-def types_of(file: str | None, kernel: Profile) -> Btf | None:
+def types_of(file: str | None, kernel: Profile) -> KernelTypes | None:
     """Return the types of the kernel that programs are judged for, None where they are not known.
 
-    They are in a file, or the running kernel's; raises TargetError.
+    They are in a file, or the running kernel's, and read when they are needed.
     """
-    from pybpf.target.kernel_types import live, read
     from pybpf.target.profile import LIVE
+    from pybpf.verifier import kerneltypes
 
-    if file is not None:
-        return read(file)
-    return live() if kernel.name == LIVE else None
+    return kerneltypes.types_of(file, live=kernel.name == LIVE)
 
 
 def _types(options: argparse.Namespace) -> tuple[ProgType, AttachType | None]:
@@ -195,18 +198,29 @@ def _one(data: bytes | None, options: argparse.Namespace) -> Subject:
         raise UsageError(f"{title} holds no instruction")
     text = None if code is not data else plain_text(data)
     if text is None:
-        return of_bytes(code, prog_type, attach, options.type)
+        return _attached(of_bytes(code, prog_type, attach, options.type), options.type)
     if not is_file and re.fullmatch(r"[\w./~+-]+", text) and text != "exit":
         raise UsageError(f"there is no file '{text}', and it is no program either")
     program = replace(assemble(text, title), prog_type=prog_type, expected_attach_type=attach)
     try:
-        return of_program(program, maps, options.type)
+        return _attached(of_program(program, maps, options.type), options.type)
     except KeyError as missing:
         name = missing.args[0]
         raise UsageError(
             f"the program names a map '{name}', and there is none\n"
             f"  hint: such as --map {name}=hash:4:8:16"
         ) from None
+
+
+def _attached(subject: Subject, name: str) -> Subject:
+    """Return a program attached to what the name of a section says of the kernel."""
+    from pybpf.dataclass import replace
+    from pybpf.objfile.sections import Trait, parse
+
+    section = parse(name)
+    if section is None or Trait.BTF not in section.kind.traits:
+        return subject
+    return replace(subject, program=replace(subject.program, attach_to=section.target))
 
 
 def plain_text(data: bytes) -> str | None:

@@ -10,6 +10,7 @@ from pybpf.target.profile import NAMES
 
 if TYPE_CHECKING:
     from pybpf.target.profile import Profile
+    from pybpf.verifier.kerneltypes import KernelTypes
     from pybpf.verifier.report import Report
     from pybpf.verifier.subject import Subject
 
@@ -48,9 +49,10 @@ def main(options: argparse.Namespace) -> int:
     from pybpf.target.profile import profile
 
     kernel = profile(options.kernel)
+    types = subjects.types_of(options.btf, kernel)
     judged = []
-    for subject in subjects.subjects(options, kernel):
-        judged.append((subject, _judge(subject, kernel, options)))
+    for subject in subjects.subjects(options, kernel, types):
+        judged.append((subject, _judge(subject, kernel, types, options)))
         if not options.json:
             from pybpf.cli.verdict import shown
 
@@ -65,16 +67,20 @@ def main(options: argparse.Namespace) -> int:
     return REJECTED if "reject" in verdicts else UNKNOWN if "unknown" in verdicts else ACCEPTED
 
 
-def _judge(subject: Subject, kernel: Profile, options: argparse.Namespace) -> Report:
+def _judge(
+    subject: Subject, kernel: Profile, types: KernelTypes | None, options: argparse.Namespace
+) -> Report:
     from pybpf.verifier.within import verify_within
 
     seconds, privileged = options.seconds or _SECONDS, not options.unprivileged
     if not options.log:
-        return verify_within(subject.program, kernel, seconds, privileged=privileged)
+        return verify_within(subject.program, kernel, seconds, privileged=privileged, types=types)
     from pybpf.verifier.log import KernelLog
 
     log = KernelLog(lambda line: print(printable(line)), subject.text, subject.line)
-    report = verify_within(subject.program, kernel, seconds, privileged=privileged, log=log)
+    report = verify_within(
+        subject.program, kernel, seconds, privileged=privileged, log=log, types=types
+    )
     log.finish(report, kernel.limits.processed)
     return report
 
@@ -87,7 +93,8 @@ def _batch(options: argparse.Namespace) -> int:
     from pybpf.verifier.batch import Judge, judge_lines
 
     judge = Judge(
-        options.kernel, options.seconds or _SECONDS_BATCH, privileged=not options.unprivileged
-    )
+        options.kernel, options.seconds or _SECONDS_BATCH,
+        privileged=not options.unprivileged, btf=options.btf,
+    )  # fmt: skip
     answers = judge_lines(batch.lines(options.batch), judge, jobs=options.jobs)
     return batch.print_all(answers, options.batch)

@@ -11,10 +11,10 @@ from pybpf.verifier.subject import of_object
 from pybpf.verifier.within import verify_within
 
 if TYPE_CHECKING:
-    from pybpf.btf.reader import Btf
     from pybpf.inspect.states import States
     from pybpf.objfile.object import Object
     from pybpf.target.profile import Profile
+    from pybpf.verifier.kerneltypes import KernelTypes
 
 
 def judge(
@@ -22,17 +22,17 @@ def judge(
     programs: Iterable[int],
     kernel: Profile,
     seconds: float,
-    types: Btf | None = None,
+    types: KernelTypes | None = None,
     states: dict[int, States] | None = None,
 ) -> dict[int, Judged]:
     """Return what a kernel says of programs, by their indices; each may take so many seconds.
 
-    ``types`` are the kernel's, for CO-RE; without, the object's own are taken.
+    ``types`` are the kernel's; without, the object's own are taken for CO-RE.
 
     What was known before their instructions is put into ``states``, where it is given. Raises
     ObjectError for an object of the other byte order.
     """
-    subjects = [*of_object(found, types)]
+    subjects = [*of_object(found, None if types is None else types.btf)]
     verdicts = {}
     name = f"{LIVE} ({kernel.release})" if kernel.name == LIVE else kernel.name
     for index in programs:
@@ -41,7 +41,7 @@ def judge(
             from pybpf.inspect.states import States
 
             listener = states[index] = States()
-        report = verify_within(subjects[index].program, kernel, seconds, log=listener)
+        report = verify_within(subjects[index].program, kernel, seconds, log=listener, types=types)
         verdicts[index] = Judged(
             name, report.verdict, report.message, report.processed, report.states,
             report.depths, report.insn,

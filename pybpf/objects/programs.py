@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from pybpf.btf.attach import TARGETS
 from pybpf.btf.reader import Btf, Kind
 from pybpf.dataclass import dataclass, replace
 from pybpf.errors import EncodingError, KernelError, ObjectError
@@ -38,16 +39,6 @@ if TYPE_CHECKING:
 
 _MISSING_KFUNC = 2_002_000_000
 """The helper that a kfunc which is not there becomes: no verifier lets a call of it through."""
-# What the kernel's types call that which the programs of a section are attached to.
-_TARGETS: Mapping[AttachType, tuple[Kind, str]] = {
-    AttachType.TRACE_RAW_TP: (Kind.TYPEDEF, "btf_trace_"),
-    AttachType.TRACE_FENTRY: (Kind.FUNC, ""),
-    AttachType.TRACE_FEXIT: (Kind.FUNC, ""),
-    AttachType.MODIFY_RETURN: (Kind.FUNC, ""),
-    AttachType.LSM_MAC: (Kind.FUNC, "bpf_lsm_"),
-    AttachType.LSM_CGROUP: (Kind.FUNC, "bpf_lsm_"),
-    AttachType.TRACE_ITER: (Kind.FUNC, "bpf_iter_"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +217,7 @@ class BpfProgram:
 
     def _typed(self, loading: Loading, attach_type: AttachType | None) -> Place:
         assert attach_type is not None, "each section with types has one"
-        kind, prefix = _TARGETS[attach_type]
+        kind, prefix = TARGETS[attach_type]
         module, colon, name = self.target.rpartition(":")
         named = loading.types.find(kind, prefix + name, module if colon else None)
         if named is None:

@@ -1,8 +1,8 @@
 """An object in; each of its programs as a CorpusProgram, whole, out.
 
-What a loader would take from the running kernel is not there: addresses of externs are 0, kfuncs
-have a name but no number. Without a kernel's types, CO-RE relocations keep what the compiler wrote,
-which suits the object's own.
+What a loader would take from the running kernel is not there: kfuncs, variables and what a program
+is attached to have a name but no number. Without a kernel's types, CO-RE relocations keep what the
+compiler wrote, which suits the object's own.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ import struct
 from collections.abc import Iterator
 
 from pybpf.btf.reader import Btf
-from pybpf.corpus import CorpusMap, CorpusProgram, Fixup, FixupKind
+from pybpf.corpus import CorpusMap, CorpusProgram, Fixup, FixupKind, Ksym
 from pybpf.errors import EncodingError, ObjectError
-from pybpf.isa.abi import MapType, ProgFlag
+from pybpf.isa.abi import MapType, ProgFlag, ProgType
 from pybpf.isa.encoding import encode
 from pybpf.objfile.code import Use
+from pybpf.objfile.externs import ExternKind
 from pybpf.objfile.maps import ObjectMap, Origin
 from pybpf.objfile.object import Object, ObjectProgram
 from pybpf.objfile.relocate import Relocated, Relocator
 from pybpf.objfile.sections import Trait
+from pybpf.objfile.structops import member_of
 from pybpf.objfile.types import kernel_types
 
 # Map types that take no types of keys and values (libbpf's bpf_object__create_map).
@@ -91,6 +93,8 @@ def _program(found: Object, program: ObjectProgram, types: bytes) -> CorpusProgr
         if functions
         else b"",
         kfuncs=tuple((one.slot, one.name) for one in program.references if one.use is Use.KFUNC),
+        ksyms=tuple(_ksyms(found, program)),
+        attach_to=_attach_to(found, program),
     )
 
 
@@ -99,6 +103,23 @@ def prog_flags(program: ObjectProgram) -> int:
     traits = program.kind.kind.traits if program.kind is not None else Trait.NONE
     flags = ProgFlag.SLEEPABLE if Trait.SLEEPABLE in traits else 0
     return flags | (ProgFlag.XDP_HAS_FRAGS if Trait.FRAGS in traits else 0)
+
+
+def _ksyms(found: Object, program: ObjectProgram) -> Iterator[Ksym]:
+    externs = {extern.name: extern for extern in found.externs}
+    for one in program.references:
+        if one.use is Use.EXTERN:
+            extern = externs[one.name]
+            yield Ksym(one.slot, one.name, extern.kind is not ExternKind.KSYM, extern.weak)
+
+
+def _attach_to(found: Object, program: ObjectProgram) -> str:
+    """Return what of the kernel a program is attached to, empty for those that are not."""
+    if program.kind is None:
+        return ""
+    if program.kind.kind.prog_type is ProgType.STRUCT_OPS:
+        return member_of(found, program.name)
+    return program.kind.target if Trait.BTF in program.kind.kind.traits else ""
 
 
 def _map(found: Object, name: str) -> CorpusMap:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 LIVE = "/sys/kernel/btf/vmlinux"
 """Where a kernel shows its own types, if it has any."""
 
+_SYMBOLS = "/proc/kallsyms"
+
 
 @cache
 def live() -> Btf | None:
@@ -27,6 +29,16 @@ def live() -> Btf | None:
     from pathlib import Path
 
     return read(LIVE) if Path(LIVE).exists() else None
+
+
+@cache
+def symbols() -> str:
+    """Return the symbols of the running kernel as it lists them, nothing where it does not."""
+    try:
+        with open(_SYMBOLS, encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - pathlib loads slowly
+            return file.read()
+    except OSError:
+        return ""
 
 
 def read(path: str) -> Btf:

@@ -21,12 +21,14 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
 from pybpf import corpus
+from pybpf.btf.attach import attach_point, named_ksym
 from pybpf.btf.reader import Btf
 from pybpf.corpus import CorpusMap, CorpusProgram, RunResult, Verdict
 from pybpf.errors import KernelError
@@ -89,9 +91,9 @@ class Kernel:
             try:
                 btf = self._types(program.btf)
                 maps = self._shared(program, btf, held)
+                verdict, fd = self._load(program, [m.fileno() for m in maps], btf)
             except KernelError as error:
                 return _refused(program, error)
-            verdict, fd = self._load(program, [m.fileno() for m in maps], btf)
             if fd >= 0:
                 os.close(fd)
             return verdict
@@ -104,9 +106,9 @@ class Kernel:
                 maps = [held.enter_context(_map(spec, btf)) for spec in program.maps]
                 for spec, made in zip(program.maps, maps, strict=True):
                     _fill(spec, made)
+                verdict, fd = self._load(program, [m.fileno() for m in maps], btf)
             except KernelError as error:
                 return _refused(program, error), None
-            verdict, fd = self._load(program, [m.fileno() for m in maps], btf)
             if fd < 0:
                 return verdict, None
             prog = held.enter_context(Prog(Fd(fd), "", ProgType(program.prog_type)))
@@ -147,8 +149,11 @@ class Kernel:
         self, program: CorpusProgram, maps: Sequence[int], btf: Fd | None
     ) -> tuple[Verdict, int]:
         code = program.linked(maps)
-        if program.kfuncs:
-            code = self._with_kfuncs(code, program.kfuncs)
+        attach_type, attach_to = program.expected_attach_type, 0
+        if program.kfuncs or program.ksyms or program.attach_to:
+            types = self._kernel()
+            code = _with_names(code, program, types)
+            attach_type, attach_to = attach_point(types, program)
 
         def attempt(level: int) -> int:
             self._log[0] = 0
@@ -159,7 +164,8 @@ class Kernel:
                     code,
                     program.prog_type,
                     licence=program.licence,
-                    expected_attach_type=program.expected_attach_type,
+                    expected_attach_type=attach_type,
+                    attach_btf_id=attach_to,
                     flags=program.prog_flags,
                     btf=btf,
                     func_info=program.func_info,
@@ -192,15 +198,10 @@ class Kernel:
             fd,
         )
 
-    def _with_kfuncs(self, code: bytes, kfuncs: Iterable[tuple[int, str]]) -> bytes:
-        """Return instructions in which calls have the numbers of this kernel's functions."""
+    def _kernel(self) -> Btf:
         if self._kernel_types is None:
             self._kernel_types = Btf(Path("/sys/kernel/btf/vmlinux").read_bytes())
-        data = bytearray(code)
-        for slot, name in kfuncs:
-            number = self._kernel_types.function_number(name) or 0
-            data[slot * 8 + 4 : slot * 8 + 8] = number.to_bytes(4, "little")
-        return bytes(data)
+        return self._kernel_types
 
     def _text(self) -> str:
         """Return the end of the log."""
@@ -210,6 +211,42 @@ class Kernel:
     def _processed(self) -> int:
         seen = _PROCESSED.search(self._text())
         return int(seen[1]) if seen else 0
+
+
+def _with_names(code: bytes, program: CorpusProgram, types: Btf) -> bytes:
+    """Return instructions that have the numbers and addresses of this kernel for its names.
+
+    Raises KernelError where it has none such, and that is not weak, as loaders do.
+    """
+    data = bytearray(code)
+    for slot, name in program.kfuncs:
+        number = types.function_number(name) or 0
+        data[slot * 8 + 4 : slot * 8 + 8] = number.to_bytes(4, "little")
+    for one in program.ksyms:
+        at = one.insn * 8
+        if one.typed:
+            number = named_ksym(types, one.name) or 0
+            source, value = (3, number) if number or not one.weak else (0, 0)
+        else:
+            source, value = 0, _address(one.name)
+            if not value and not one.weak:
+                raise KernelError(errno.ENOENT, f"the kernel has no symbol {one.name}")
+        data[at + 1] = data[at + 1] & 0x0F | source << 4
+        data[at + 4 : at + 8] = (value & 0xFFFFFFFF).to_bytes(4, "little")
+        data[at + 12 : at + 16] = (value >> 32).to_bytes(4, "little")
+    return bytes(data)
+
+
+@cache
+def _addresses() -> dict[str, int]:
+    with Path("/proc/kallsyms").open() as lines:
+        rows = (line.split() for line in lines)
+        return {row[2]: int(row[0], 16) for row in rows}
+
+
+def _address(name: str) -> int:
+    """Return the address of a symbol of this kernel, 0 where there is none."""
+    return _addresses().get(name, 0)
 
 
 def _refused(program: CorpusProgram, error: KernelError) -> Verdict:

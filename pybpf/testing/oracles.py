@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pybpf
 from pybpf.corpus import (
@@ -28,6 +29,9 @@ from pybpf.corpus import (
     parse_verdict,
 )
 from pybpf.errors import PybpfError
+
+if TYPE_CHECKING:
+    from pybpf.verifier.kerneltypes import KernelTypes
 
 KERNEL = "6.12"
 CRASHED = "the kernel crashed"
@@ -171,7 +175,11 @@ class _Guest:
 
 
 def model_verdict(
-    program: CorpusProgram, kernel: str = KERNEL, *, seconds: float | None = None
+    program: CorpusProgram,
+    kernel: str = KERNEL,
+    *,
+    seconds: float | None = None,
+    types: KernelTypes | None = None,
 ) -> Verdict:
     """Return what pybpf's model of a kernel's verifier says, unknown after so many ``seconds``.
 
@@ -181,7 +189,7 @@ def model_verdict(
     from pybpf.verifier.limits import Limits
     from pybpf.verifier.verify import verify
 
-    report = verify(program, profile(kernel), limits=Limits(seconds=seconds))
+    report = verify(program, profile(kernel), limits=Limits(seconds=seconds), types=types)
     return Verdict(
         program.id, report.verdict, report.insn, report.message, report.processed, report.errno
     )

@@ -35,6 +35,7 @@ from pybpf.verifier.kinds import (
     STACK,
     TCP_SOCK,
     TP_BUFFER,
+    UNTRUSTED,
     XDP_SOCK,
 )  # fmt: skip
 from pybpf.verifier.packet import access_packet, may_write_packet
@@ -159,7 +160,9 @@ def _other(
         if write and kind & RDONLY:
             raise read_only(env, number, kind)
         _check_leak(env, stored, value, "mem")
-        check_region_access(env, number, reg, whole, size, reg.size)
+        # What is not trusted is read in a way that survives faults.
+        if not kind & UNTRUSTED:
+            check_region_access(env, number, reg, whole, size, reg.size)
     elif kind == FLOW_KEYS:
         _check_leak(env, stored, value, "flow keys")
         if reg.val.const is None:
@@ -174,7 +177,7 @@ def _other(
     elif kind == TP_BUFFER:
         access_trace_buffer(env, number, reg, whole, size)
     elif base == BTF_ID and not kind & MAYBE_NULL:
-        made = access_btf(env, state, number, reg, off, size, write=write)
+        made = access_btf(env, state, number, reg, whole, size, write=write)
     elif kind == MAP_PTR:
         made = access_map_struct(env, state, number, reg, whole, size, write=write)
     elif base == BUF:

@@ -5,8 +5,9 @@ Source: check_helper_call and the get_func_proto functions, as kernel profiles h
 
 from __future__ import annotations
 
-from pybpf.isa.abi import ProgType
-from pybpf.isa.helpers import HELPER_NAMES
+from pybpf.isa.abi import AttachType, ProgType
+from pybpf.isa.helpers import HELPER_NAMES, HELPERS
+from pybpf.verifier.attach_table import MAY_D_PATH, may_sleep
 from pybpf.verifier.env import Env
 from pybpf.verifier.program import SLEEPABLE
 from pybpf.verifier.protos import CallFlag, Proto, proto
@@ -18,6 +19,7 @@ _LICENCES = frozenset(
         "Dual MPL/GPL",
     }
 )  # fmt: skip
+_D_PATH = HELPERS["bpf_d_path"]
 _COUNT = (((6, 2), 212), ((6, 1), 210), ((6, 0), 209), ((5, 15), 176), ((5, 10), 156))
 """How many numbers of helpers kernels know, 0 included, from a release on."""
 
@@ -49,7 +51,9 @@ def _prepare(env: Env, number: int) -> Proto:
     allowed = rules.profile.helpers(
         kind, subject.expected_attach_type, sleepable=sleepable, privileged=rules.privileged
     )
-    if number not in allowed:
+    # Programs that ask kernels for their helpers are attached to nothing that allows this one.
+    limited = number == _D_PATH and env.target is not None and kind != ProgType.STRUCT_OPS
+    if number not in allowed and not limited:
         if rules.since(6, 11):
             raise Refusal(f"program of this type cannot use helper {name}#{number}")
         raise Refusal(f"unknown func {name}#{number}")
@@ -58,8 +62,24 @@ def _prepare(env: Env, number: int) -> Proto:
         raise Unmodelled(f"helper {name}, of which no prototype is known")
     if CallFlag.GPL in found.flags and not is_gpl(subject.licence):
         raise Refusal("cannot call GPL-restricted function from non-GPL compatible program")
-    if CallFlag.LIMITED in found.flags:
-        raise Unmodelled(f"helper {name}, which depends on what is attached to")
+    if CallFlag.LIMITED in found.flags and not _allowed_here(env, found.name):
+        raise Refusal("helper call is not allowed in probe")
     if CallFlag.SLEEP in found.flags and not sleepable:
         raise Refusal("helper call might sleep in a non-sleepable prog")
     return found
+
+
+def _allowed_here(env: Env, name: str) -> bool:
+    """Whether what a program is attached to allows a helper that is not for all."""
+    target, attach = env.target, env.program.subject.expected_attach_type
+    if target is None:
+        raise Unmodelled(f"helper {name}, which depends on what is attached to")
+    if env.prog_type == ProgType.LSM:
+        return may_sleep(env.program.subject.attach_to, env.rules.version)
+    if attach in {AttachType.TRACE_ITER, AttachType.TRACE_RAW_TP}:
+        return name != "d_path" or attach == AttachType.TRACE_ITER
+    if name == "d_path":
+        return target.name in MAY_D_PATH
+    return attach in {AttachType.TRACE_FENTRY, AttachType.TRACE_FEXIT} and (
+        not target.name.startswith("bpf_sk_storage")
+    )

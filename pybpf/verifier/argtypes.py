@@ -164,10 +164,29 @@ def _check_struct(env: Env, number: int, reg: Reg, arg: Argument, helper: str) -
     check_ptr_off(env, reg, number, fixed_ok=True)
     name = reg.extra
     wanted = arg.btf if arg.kind is Arg.PTR_TO_BTF_ID else "sock_common"
-    if reg.off or not isinstance(name, str):
-        raise Unmodelled("the type of a structure's member")
-    if name != wanted and not (wanted == "sock_common" and name in SOCK_STRUCTS):
-        raise Unmodelled(f"a {name} where a {wanted} is expected")
+    strict = bool(arg.flags & TypeFlag.RELEASE) and helper != "sk_release"
+    if not is_struct(env, reg, wanted, strict=strict):
+        raise Refusal(f"R{number} is of type {name} but {wanted} is expected", errno=EACCES)
+
+
+def is_struct(env: Env, reg: Reg, wanted: str, *, strict: bool) -> bool:
+    """Whether a register points to a structure, or to one that begins so (btf_struct_ids_match).
+
+    ``strict``: only to that itself.
+    """
+    off = reg.off + reg.val.smin
+    name = reg.extra if isinstance(reg.extra, str) else ""
+    if name == wanted and not off and not reg.btf:
+        return True
+    if strict:
+        return False
+    if env.known_types is None and wanted == "sock_common" and name in SOCK_STRUCTS and not off:
+        return True
+    types = env.types
+    number = types.struct(wanted)
+    if number is None:
+        raise Unmodelled(f"a {wanted}, of which this kernel's types say nothing")
+    return types.contains(types.struct_of(reg), off, number, env.rules.version)
 
 
 def check_offset(env: Env, number: int, reg: Reg, arg: Argument) -> None:

@@ -14,10 +14,12 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from functools import cache
 
 from pybpf.corpus import CorpusError, VerdictKind, parse_program
 from pybpf.dataclass import dataclass
-from pybpf.target.profile import profile
+from pybpf.target.profile import LIVE, profile
+from pybpf.verifier.kerneltypes import KernelTypes, types_of
 from pybpf.verifier.within import verify_within
 
 _AHEAD = 8
@@ -26,11 +28,15 @@ _AHEAD = 8
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Which kernel judges (a profile's name), for how many seconds of processor time a program."""
+    """Which kernel judges (a profile's name), for how many seconds of processor time a program.
+
+    ``btf`` is the file of that kernel's types; those of the running one need none.
+    """
 
     kernel: str
     seconds: float
     privileged: bool = True
+    btf: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +109,16 @@ def answer(line: str | bytes, number: int, judge: Judge) -> Answer:
     except CorpusError as error:
         return _unknown(_id(line), str(error), number, is_program=False)
     report = verify_within(
-        program, profile(judge.kernel), judge.seconds, privileged=judge.privileged
-    )
+        program, profile(judge.kernel), judge.seconds, privileged=judge.privileged,
+        types=_types(judge.btf, live=judge.kernel == LIVE),
+    )  # fmt: skip
     text = _row(_id(line), report.verdict, report.insn, report.message, report.processed)
     return Answer(text, number)
+
+
+@cache
+def _types(file: str | None, *, live: bool) -> KernelTypes | None:
+    return types_of(file, live=live)
 
 
 def _unknown(

@@ -21,19 +21,17 @@ from pybpf.verifier.kinds import (
     PACKET,
     PACKET_END,
     PACKET_META,
-    RCU,
     SCALAR,
     SOCK_COMMON,
     SOCKET,
     TCP_SOCK,
-    TRUSTED,
     UNTRUSTED,
 )  # fmt: skip
 from pybpf.verifier.nulls import mark_nulls, not_null
 from pybpf.verifier.packet import BEYOND_END, each_reg, find_good, mark_end
 from pybpf.verifier.pointers import prohibit
 from pybpf.verifier.program import Raw
-from pybpf.verifier.registers import read
+from pybpf.verifier.registers import is_trusted, read
 from pybpf.verifier.scalar import Scalar, constant
 from pybpf.verifier.state import UNKNOWN_REG, Reg, State
 
@@ -216,7 +214,7 @@ def _never_null(env: Env, ptr: Reg) -> bool:
     if base in _NEVER_NULL:
         return True
     if base == BTF_ID and env.rules.since(6, 3):
-        return (bool(ptr.ref) or bool(kind & (TRUSTED | RCU))) and not kind & UNTRUSTED
+        return is_trusted(ptr)
     if base == MEM and env.rules.since(6, 4):
         return not kind & UNTRUSTED
     return base == MAP_PTR and env.rules.since(6, 16)

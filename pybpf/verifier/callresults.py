@@ -26,6 +26,7 @@ from pybpf.verifier.kptrs import exchanged, of_this_cpu
 from pybpf.verifier.locks import may_lock
 from pybpf.verifier.mapcompat import refuse_helper
 from pybpf.verifier.nulls import inner_uid
+from pybpf.verifier.owned import Local
 from pybpf.verifier.protos import CallFlag, Ret, TypeFlag
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.scalar import UNKNOWN
@@ -79,7 +80,10 @@ def set_result(env: Env, state: State, frame: Frame, call: Call) -> None:
         frame.regs[0] = made
         return
     if call.percpu is not None:
-        frame.regs[0] = of_this_cpu(env, call.percpu)
+        if isinstance(call.percpu.extra, Local):
+            frame.regs[0] = of_this_cpu(env, call.percpu)
+        else:
+            frame.regs[0] = _variable(env, call.percpu, call)
         return
     kind = _KINDS.get(ret.kind)
     if kind is None:
@@ -113,6 +117,22 @@ def set_result(env: Env, state: State, frame: Frame, call: Call) -> None:
         made.id = made.ref = env.new_id()
         state.acquire(made.ref, state.at)
     frame.regs[0] = made
+
+
+def _variable(env: Env, variable: Reg, call: Call) -> Reg:
+    """Return a pointer to a processor's copy of a variable of the kernel."""
+    types, flags = env.types, call.proto.ret.flags
+    inner = types.btf.skip(variable.btf)
+    if types.btf.is_aggregate(inner):
+        made = Reg(BTF_ID)
+        types.point(made, inner)
+    else:
+        made = Reg(MEM | RDONLY)
+        made.size = types.btf.size(inner) or 0
+    if TypeFlag.NULL in flags:
+        made.kind |= MAYBE_NULL
+        made.id = env.new_id()
+    return made
 
 
 def _finds_socket(call: Call) -> bool:

@@ -43,6 +43,10 @@ def access_context(
     """
     del state
     check_ptr_off(env, reg, number)
+    if env.target is not None:
+        from pybpf.verifier.typedctx import access_arguments
+
+        return access_arguments(env, off, size, write=write)
     found = context_of(env).access(off, size, write=write)
     if isinstance(found, str):
         raise Refusal(found, errno=EACCES)
@@ -51,13 +55,15 @@ def access_context(
     if signed:
         raise Refusal(f"invalid bpf_context access off={off} size={size}", errno=EACCES)
     word, null = found.kind.removesuffix("_or_null"), found.kind.endswith("_or_null")
-    kind = _KINDS.get(word)
+    kind, name = _KINDS.get(word), ""
     if kind is None:
-        trusted, _, name = word.rpartition("ptr_")
+        trusted, _, name = word.partition("ptr_")
         if not name:
             raise Unmodelled(f"a context's field of kind {found.kind}")
         kind = kinds.BTF_ID | (kinds.TRUSTED if trusted == "trusted_" else 0)
     made = Reg(kind | (MAYBE_NULL if null else 0))
+    if kind & kinds.BASE == kinds.BTF_ID:
+        made.extra = name
     if null:
         made.id = env.new_id()
     return made

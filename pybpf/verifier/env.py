@@ -11,12 +11,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from pybpf.verifier import kinds
-from pybpf.verifier.program import STRICT_ALIGNMENT, TEST_STATE_FREQ
-from pybpf.verifier.refusal import Refusal
+from pybpf.verifier.program import SLEEPABLE, STRICT_ALIGNMENT, TEST_STATE_FREQ
+from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.state import State
 
 if TYPE_CHECKING:
+    from pybpf.verifier.attach import Target
     from pybpf.verifier.contexts import Context
+    from pybpf.verifier.kerneltypes import KernelTypes
     from pybpf.verifier.limits import Limits
     from pybpf.verifier.program import Checked
     from pybpf.verifier.rules import Rules
@@ -46,21 +48,27 @@ class Env:
     ``pending``: states to be explored later, last in first out. ``explored``: checkpoints by slot.
     ``pointer_kinds``: by slot, what loads and stores were first used with; ``masks``: see masking;
     ``touched``: backtrack; ``context``: context. ``called``: global functions, by number.
-    ``facts``: what calls.py keeps by slot (the maps that a call was given, …).
+    ``facts``: what calls.py keeps by slot (the maps that a call was given, …). ``target``: what a
+    typed program is attached to. ``sleepable``: the program may sleep. ``calls_nothing``: it comes
+    to a call of a function that the kernel has not.
     """
 
     def __init__(
-        self, program: Checked, rules: Rules, limits: Limits, log: Log | None = None
-    ) -> None:
+        self, program: Checked, rules: Rules, limits: Limits, log: Log | None = None,
+        types: KernelTypes | None = None, target: Target | None = None,
+    ) -> None:  # fmt: skip
         self.program = program
         self.rules = rules
         self.limits = limits
         self.log = log
+        self.known_types = types
+        self.target = target
         self.slots = program.slots
         self.prog_type = program.subject.prog_type
         self.privileged = rules.privileged
         flags = program.subject.prog_flags
         self.strict = bool(flags & STRICT_ALIGNMENT)
+        self.sleepable = bool(flags & SLEEPABLE)
         self.steps: list[Step | None] = [None] * len(program.slots)
         self.pending: list[State] = []
         self.explored: dict[int, list[State]] = {}
@@ -78,8 +86,19 @@ class Env:
         self.masks: dict[int, tuple[str, bool, int]] = {}
         self.touched: list[int] = []
         self.context: Context | None = None
+        self.calls_nothing = False
         self.seen: set[int] = set()
         self.at = 0
+
+    @property
+    def types(self) -> KernelTypes:
+        """The kernel's types; raises Unmodelled where they are not given."""
+        if self.known_types is None:
+            raise Unmodelled(
+                "access to a structure of the kernel, without the kernel's types (--btf FILE, or "
+                "--kernel live)"
+            )
+        return self.known_types
 
     def new_id(self) -> int:
         """Return a number that no register or reference has yet."""

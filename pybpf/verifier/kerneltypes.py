@@ -6,20 +6,39 @@ btf_struct_ids_match and btf_nested_type_is_trusted in kernel/bpf/btf.c.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
 from pybpf.btf.reader import MODIFIERS, Btf, Kind, Member
 from pybpf.verifier.kinds import PERCPU, RCU, UNTRUSTED, USER
 from pybpf.verifier.refusal import Refusal, Unmodelled
+from pybpf.verifier.state import Reg
 
 _EACCES = 13
+_NAMELESS = "(anon)"
 _DEEPEST = 64
 """No kernel's structures lie within each other so often; types that do are damaged."""
 _TAGS = {"user": USER, "percpu": PERCPU, "rcu": RCU}
 
 Version = tuple[int, int]
+
+
+def types_of(file: str | None, *, live: bool) -> KernelTypes | None:
+    """Return the types in a file, or else those of the running kernel where ``live`` asks for it.
+
+    They are read when they are needed, which raises TargetError. None: neither is asked for, or the
+    running kernel has none.
+    """
+    from pybpf.target import kernel_types
+
+    if file is not None:
+        return KernelTypes(lambda: kernel_types.read(file))
+    if not live or not Path(kernel_types.LIVE).exists():
+        return None
+    return KernelTypes(lambda: kernel_types.read(kernel_types.LIVE), kernel_types.symbols)
 
 
 class Found(NamedTuple):
@@ -36,10 +55,15 @@ class Found(NamedTuple):
 
 
 class KernelTypes:
-    """The types of the kernel that a model is of; ``load`` gives them, once and when needed."""
+    """The types of the kernel that a model is of; ``load`` gives them, once and when needed.
 
-    def __init__(self, load: Callable[[], Btf]) -> None:
+    ``symbols`` gives its /proc/kallsyms, where that is known.
+    """
+
+    def __init__(self, load: Callable[[], Btf], symbols: Callable[[], str] | None = None) -> None:
         self._load = load
+        self._symbols = symbols
+        self._named: dict[tuple[Kind, str], int | None] = {}
         self._fields: dict[int, tuple[tuple[str, Member], ...]] = {}
 
     @cached_property
@@ -47,12 +71,37 @@ class KernelTypes:
         """The types themselves."""
         return self._load()
 
+    def address(self, symbol: str) -> int | None:
+        """Return the address of a symbol, 0 where the kernel has none such; None: not known."""
+        if self._symbols is None:
+            return None
+        row = rf"^([0-9a-f]+) \S {re.escape(symbol)}$"
+        found = re.search(row, self._symbols(), re.MULTILINE)
+        return int(found[1], 16) if found else 0
+
+    def find(self, kind: Kind, name: str) -> int | None:
+        """Return the first type of a kind that has a name, or None."""
+        key = kind, name
+        if key not in self._named:
+            self._named[key] = self.btf.find(kind, name)
+        return self._named[key]
+
+    def struct(self, name: str) -> int | None:
+        """Return the structure of a name, or None."""
+        return self.find(Kind.STRUCT, name)
+
     def fields(self, number: int) -> tuple[tuple[str, Member], ...]:
         """Return the members of a structure or union."""
         found = self._fields.get(number)
         if found is None:
             found = self._fields[number] = self.btf.fields(number)
         return found
+
+    @cached_property
+    def per_cpu(self) -> frozenset[str]:
+        """The names of the variables of which each processor has its own."""
+        section = self.btf.datasec(".data..percpu") or 0
+        return frozenset(variable.name for variable in self.btf.variables(section))
 
     def pointed(self, number: int) -> tuple[int, int]:
         """Return the type that a pointer points to, and the flags that its tags say."""
@@ -67,6 +116,23 @@ class KernelTypes:
             number = btf.target(number)
         return number, flags
 
+    def point(self, reg: Reg, struct: int) -> None:
+        """Let a register point to a structure: by its name, and where that is none, its number."""
+        name = self.btf.name(struct)
+        reg.extra = name
+        reg.btf = 0 if name and self.struct(name) == struct else struct
+
+    def struct_of(self, reg: Reg) -> int:
+        """Return the structure that a register points to, 0 where the kernel has none such."""
+        if reg.btf:
+            return reg.btf
+        return (isinstance(reg.extra, str) and self.struct(reg.extra)) or 0
+
+    def is_struct_pointer(self, number: int) -> bool:
+        """Whether a type is a pointer to a structure or union."""
+        btf = self.btf
+        return btf.kind(number) is Kind.PTR and btf.is_aggregate(btf.pointed(number))
+
     def walk(self, struct: int, off: int, size: int, version: Version) -> Found:
         """Return what ``size`` bytes at ``off`` of a structure are.
 
@@ -80,13 +146,42 @@ class KernelTypes:
             struct, off, flags = step
         raise Unmodelled("structures that lie in each other too deeply")
 
+    def contains(self, struct: int, off: int, wanted: int, version: Version) -> bool:
+        """Whether a structure of type ``wanted`` begins at ``off`` of another, or is that."""
+        if off == 0 and struct == wanted:
+            return True
+        flags = 0
+        for _ in range(_DEEPEST):
+            try:
+                step = self._step(struct, off, 1, flags, version)
+            except Refusal:
+                return False
+            if isinstance(step, Found):
+                return False
+            struct, off, flags = step
+            if off == 0 and struct == wanted:
+                return True
+        return False
+
+    def is_listed(self, struct: int, found: Found, suffix: str) -> bool:
+        """Whether the kernel lists a pointer among a structure's safe ones (BTF_TYPE_SAFE_*)."""
+        btf = self.btf
+        listed = self.find(btf.kind(struct), btf.name(struct) + suffix)
+        if listed is None:
+            return False
+        return any(
+            name == found.field and btf.kind(member.type) is Kind.PTR
+            and btf.pointed(member.type) == found.struct
+            for name, member in self.fields(listed)
+        )  # fmt: skip
+
     def _step(
         self, struct: int, off: int, size: int, flags: int, version: Version
     ) -> Found | tuple[int, int, int]:
         """Return what is found in a structure, or the structure within it in which to go on."""
         btf = self.btf
         struct = btf.skip(struct)
-        name = btf.name(struct)
+        name = btf.name(struct) or _NAMELESS
         if not btf.is_aggregate(struct):
             raise Refusal(f"Type '{name}' is not a struct")
         fields = self.fields(struct)
@@ -123,7 +218,7 @@ class KernelTypes:
                 return Found()
             if btf.is_aggregate(element) and btf.size(element):
                 return element, (off - start) % (btf.size(element) or 1), flags
-        name = btf.name(struct)
+        name = btf.name(struct) or _NAMELESS
         raise Refusal(f"access beyond struct {name} at off {off} size {size}", errno=_EACCES)
 
     def _member(

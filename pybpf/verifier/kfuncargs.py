@@ -8,11 +8,13 @@ from __future__ import annotations
 import re
 
 from pybpf.verifier import iterators
+from pybpf.verifier.argtypes import is_struct
 from pybpf.verifier.callbacks import begin_async, element
 from pybpf.verifier.dynptrs import Dynptr, check_dynptr, dynptr_at, place
 from pybpf.verifier.env import Env
 from pybpf.verifier.irqflags import check_flags
 from pybpf.verifier.kinds import (
+    ALLOC,
     BASE,
     BTF_ID,
     CTX,
@@ -21,10 +23,14 @@ from pybpf.verifier.kinds import (
     MAP_PTR,
     MAP_VALUE,
     MAYBE_NULL,
+    NON_OWN_REF,
     NOT_INIT,
     RCU,
     SCALAR,
-    STACK,
+    SOCK_COMMON,
+    SOCKET,
+    TCP_SOCK,
+    TRUSTED,
 )
 from pybpf.verifier.objectargs import check_object_argument
 from pybpf.verifier.pointers import check_ptr_off
@@ -41,6 +47,8 @@ ITERATOR = re.compile(r"bpf_iter_(\w+)_(new|next|destroy)")
 _NUMBERS = frozenset({"any", "const", "size"})
 _NEEDS_TRUST = frozenset({"trusted_args", "release"})
 _NEEDS_VALUE = _NEEDS_TRUST | {"rcu"}
+_UNSAFE = ~(BASE | TRUSTED | ALLOC | NON_OWN_REF | MAYBE_NULL)
+_STRUCTURES = frozenset({BTF_ID, SOCKET, SOCK_COMMON, TCP_SOCK, MAP_PTR})
 _NO_NUMBERS = frozenset({"task_struct", "cgroup"})
 """Structures with more in them than numbers, so that no memory will do."""
 _EMBEDDED = frozenset({("bpf_cpumask", "cpumask")})
@@ -193,24 +201,35 @@ def _check_struct(env: Env, call: KfuncCall, number: int, reg: Reg, name: str) -
         raise Refusal(
             f"release kfunc {call.name} expects referenced PTR_TO_BTF_ID passed to R{number}"
         )
-    if reg.kind & BASE in {SCALAR, STACK, MAP_VALUE} and name in _NO_NUMBERS:
+    if reg.kind & BASE not in _STRUCTURES and name in _NO_NUMBERS:
         raise Refusal(
             f"{place(env, number)} pointer type STRUCT {name} must point to scalar, or struct with "
             "scalar"
         )
     if reg.kind & BASE != BTF_ID or not isinstance(reg.extra, str):
         raise Unmodelled(f"a {env.words(reg.kind)} where a structure of the kernel is expected")
-    if not is_trusted(reg):
-        if not env.rules.since(7, 0) and not call.flags & _NEEDS_VALUE:
-            raise Unmodelled("a pointer that is not trusted")
+    needs = env.rules.since(7, 0) or bool(call.flags & _NEEDS_VALUE)
+    if needs and not is_trusted(reg):
         if "rcu" not in call.flags:
             raise Refusal(f"R{number} must be referenced or trusted")
         if not reg.kind & RCU:
             raise Refusal(f"R{number} must be a rcu pointer")
-    if reg.off or reg.val.const != 0:
-        raise Unmodelled("a member of a structure of the kernel")
-    if reg.extra != name and (reg.extra, name) not in _EMBEDDED:
-        raise Unmodelled(f"a {reg.extra} where a {name} is expected")
+    if reg.kind & _UNSAFE and not reg.kind & RCU:
+        raise Refusal(f"arg#{number - 1} is {env.words(reg.kind)} expected ptr_ or socket")
+    released = "release" in call.flags and bool(reg.ref)
+    if released and (reg.off or reg.val.const != 0):
+        raise Refusal(
+            f"R{number} must have zero offset when passed to release func or trusted arg to kfunc"
+        )
+    check_ptr_off(env, reg, number, fixed_ok=True)
+    strict = "release" in call.flags
+    if (reg.extra, name) in _EMBEDDED and not reg.off and not strict and not env.known_types:
+        return
+    if not is_struct(env, reg, name, strict=strict):
+        raise Refusal(
+            f"kernel function {call.name} args#{number - 1} expected pointer to STRUCT {name} but "
+            f"R{number} has a pointer to STRUCT {reg.extra}"
+        )
 
 
 def _check_map(env: Env, call: KfuncCall, number: int, reg: Reg) -> None:

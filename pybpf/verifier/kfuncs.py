@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from pybpf.btf.reader import Kind
 from pybpf.dataclass import dataclass
 from pybpf.isa.abi import ProgType
 from pybpf.verifier import iterators
@@ -73,11 +74,11 @@ def mark_kfuncs(program: Checked) -> None:
 
 def kfunc_call(env: Env, state: State, btf_id: int, module: int) -> int:
     """Do what a call of the kfunc with that type id (of that BTF object) does."""
-    name = env.program.kfuncs.get(state.at)
-    if name is None and not btf_id:
-        raise Refusal("invalid kernel function call not eliminated in verifier pass")
+    name = _name(env, state.at, btf_id, module)
     if name is None:
-        raise Unmodelled(f"kfunc {btf_id} of BTF object {module}, whose name is not known")
+        # A call of nothing does nothing, and must not be left in the end.
+        env.calls_nothing = True
+        return state.at + 1
     row = _rows().get(name)
     known = env.rules.profile.kfuncs(ProgType(env.prog_type))
     if not _exists(env, name):
@@ -113,6 +114,20 @@ def kfunc_call(env: Env, state: State, btf_id: int, module: int) -> int:
     if "iter_next" in call.flags:
         return iterators.advance(env, state, index, call.iterator, result)
     return state.at + 1
+
+
+def _name(env: Env, at: int, btf_id: int, module: int) -> str | None:
+    """Return the name of what is called at a slot; None where the kernel has none such."""
+    name, types = env.program.kfuncs.get(at), env.known_types
+    if name is not None:
+        return None if types is not None and types.find(Kind.FUNC, name) is None else name
+    if not btf_id and not module:
+        return None
+    if types is None or module:
+        raise Unmodelled(f"kfunc {btf_id} of BTF object {module}, whose name is not known")
+    if types.btf.kind(btf_id) is not Kind.FUNC:
+        raise Refusal(f"kernel btf_id {btf_id} is not a function")
+    return types.btf.name(btf_id)
 
 
 def _exists(env: Env, name: str) -> bool:
@@ -180,7 +195,8 @@ def _result(env: Env, state: State, call: KfuncCall, ret: str) -> Reg:
     elif word == "slice":
         made = _slice(env, call)
     else:
-        made = Reg(BTF_ID | TRUSTED)
+        valid = "iter_next" in call.flags or ("acquire" in call.flags and env.rules.since(7, 1))
+        made = Reg(BTF_ID | (TRUSTED if valid else 0))
         made.extra = rest
     null = "ret_null" in call.flags and not (word == "same" and call.owns)
     if null:

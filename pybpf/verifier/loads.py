@@ -15,10 +15,10 @@ from pybpf.verifier.kinds import (
     FUNC,
     MAP_PTR,
     MAP_VALUE,
+    MEM,
     SOCK_COMMON,
     SOCKET,
     TCP_SOCK,
-    TRUSTED,
     UNTRUSTED,
     XDP_SOCK,
 )  # fmt: skip
@@ -29,7 +29,6 @@ from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import check_written, read
 from pybpf.verifier.reserved import refuse_fields
 from pybpf.verifier.returns import check_references
-from pybpf.verifier.scalar import constant
 from pybpf.verifier.state import UNINIT, UNKNOWN_REG, Reg, State, known_reg
 
 _READ_BY_LD_ABS = frozenset({ProgType.SOCKET_FILTER, ProgType.SCHED_CLS, ProgType.SCHED_ACT})
@@ -38,7 +37,7 @@ _CTX_REG = 6
 _SAME = "same insn cannot be used with different pointers"
 
 
-def check_same(env: Env, state: State, kind: int) -> None:
+def check_same(env: Env, state: State, kind: int, *, load: bool = False) -> None:
     """Raise Refusal where an instruction gets pointers that cannot share code (save_aux_ptr_type).
 
     What it was used with first is remembered by slot.
@@ -46,21 +45,18 @@ def check_same(env: Env, state: State, kind: int) -> None:
     at = state.at
     before = env.pointer_kinds.setdefault(at, kind)
     if before != kind and (_is_special(kind) or _is_special(before)):
-        alike = kind & 0xFF == before & 0xFF and env.rules.since(6, 0)
-        if alike and not _needs_match(kind, before):
+        # Loads from valid structures and others differ in how faults are caught: kernels take the
+        # safer way, since 6.17 also where it is no structure.
+        alike = {BTF_ID, MEM} if env.rules.since(6, 17) else {BTF_ID}
+        if load and env.rules.since(6, 4) and {kind & BASE, before & BASE} <= alike:
+            env.pointer_kinds[at] = BTF_ID | UNTRUSTED
             return
         raise Refusal(_SAME)
 
 
-def _needs_match(kind: int, before: int) -> bool:
-    # Untrusted and trusted pointers to kernel structures differ in how faults are caught, and
-    # the kernel keeps the safer kind; others of one base must be alike.
-    return kind & 0xFF != BTF_ID or not (kind | before) & (UNTRUSTED | TRUSTED)
-
-
 def _is_special(kind: int) -> bool:
     """Whether accesses through such a pointer are rewritten (reg_type_mismatch_ok is false)."""
-    return kind & BASE in _SPECIAL
+    return kind & BASE in _SPECIAL or (kind & BASE == MEM and bool(kind & UNTRUSTED))
 
 
 def make_load(env: Env, at: int, slot: Raw) -> Step:
@@ -76,7 +72,7 @@ def make_load(env: Env, at: int, slot: Raw) -> Step:
         if signed and kind == ARENA and not env.rules.since(6, 18):
             raise Refusal("sign extending loads from arena are not supported yet", errno=95)
         check_access(env, state, src, off, size, write=False, value=dst, signed=signed)
-        check_same(env, state, kind)
+        check_same(env, state, kind, load=True)
         return at + 1
 
     return step
@@ -113,9 +109,10 @@ def make_lddw(env: Env, at: int, slot: Raw) -> Step:
     if slot.src == op.FUNC and slot.src:
         made = Reg(FUNC)
         made.btf = env.program.subprogram_at[at + 1 + slot.imm]
+    elif at in env.program.ksyms:
+        made = env.program.ksyms[at]
     elif known is None:
-        made = Reg(0, constant(0)) if slot.src else known_reg((high & 0xFFFFFFFF) << 32 |
-                                                              slot.imm & 0xFFFFFFFF)  # fmt: skip
+        made = known_reg((high & 0xFFFFFFFF) << 32 | slot.imm & 0xFFFFFFFF)
     elif slot.src == op.MAP_FD:
         made = Reg(MAP_PTR)
         made.map = known
@@ -135,8 +132,6 @@ def make_lddw(env: Env, at: int, slot: Raw) -> Step:
             check_written(dst)
         if message is not None:
             raise Refusal(message)
-        if not made.kind:
-            raise Unmodelled("lddw of a BTF id")
         if locked:
             own = made.copy()
             own.id = env.new_id()

@@ -187,7 +187,7 @@ def show_reg(reg: Reg, frame: int = 0) -> str:
         if reg.val.const is not None:
             return text + _signed(_wrapped(reg.val.const + reg.off, 64))
     if base == BTF_ID:
-        text += f"#{reg.btf}"
+        text += reg.extra if isinstance(reg.extra, str) else f"#{reg.btf}"
     return f"{text}({','.join(_details(reg, base))})"
 
 

@@ -86,7 +86,10 @@ def in_rcu(env: Env, state: State) -> bool:
 def access_object(
     env: Env, state: State, number: int, reg: Reg, off: int, size: int, *, write: bool
 ) -> Reg:
-    """Check a load or a store of ``size`` bytes at ``off`` of an object; return what it loads."""
+    """Check a load or a store of ``size`` bytes at ``off`` of an object; return what it loads.
+
+    ``off`` holds the pointer's fixed part.
+    """
     del state
     local = reg.extra
     assert isinstance(local, Local)
@@ -96,26 +99,25 @@ def access_object(
             f"'struct {name}' access is allowed only to CAP_PERFMON and CAP_SYS_ADMIN",
             errno=_EPERM,
         )
-    whole = off + reg.off
-    if whole < 0:
-        raise prohibit(number, f"is ptr_{name} invalid negative access: off={whole}")
+    if off < 0:
+        raise prohibit(number, f"is ptr_{name} invalid negative access: off={off}")
     if reg.val.const != 0:
-        where = f"off={whole}, var_off={shown(env, reg.val)}"
+        where = f"off={off}, var_off={shown(env, reg.val)}"
         raise prohibit(number, f"is ptr_{name} invalid variable offset: {where}")
     if kind & PERCPU:
-        raise prohibit(number, f"is ptr_{name} access percpu memory: off={whole}")
+        raise prohibit(number, f"is ptr_{name} access percpu memory: off={off}")
     if write and (kind & UNTRUSTED or not kind & ALLOC):
         raise Refusal("only read is supported", errno=EACCES)
     if kind & ALLOC:
         for start, field in env.program.objects.get(local.number, NO_FIELDS).items():
-            if whole < start + field.size and start < whole + size:
+            if off < start + field.size and start < off + size:
                 word = word_of(env, field)
                 raise Refusal(f"direct access to {word} is disallowed", errno=EACCES)
     types = env.program.types
     assert types is not None
-    if kind & ALLOC and whole + size > (types.size(local.number) or 0):
-        raise Refusal(f"access beyond struct {name} at off {whole} size {size}", errno=EACCES)
-    found = KernelTypes(lambda: types).walk(local.number, whole, size, env.rules.version)
+    if kind & ALLOC and off + size > (types.size(local.number) or 0):
+        raise Refusal(f"access beyond struct {name} at off {off} size {size}", errno=EACCES)
+    found = KernelTypes(lambda: types).walk(local.number, off, size, env.rules.version)
     if write or kind & ALLOC or not found.struct:
         return UNKNOWN_REG
     return pointer_to(env, found.struct, UNTRUSTED)

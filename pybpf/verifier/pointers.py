@@ -27,6 +27,7 @@ from pybpf.verifier.kinds import (
     PACKETS,
     STACK,
     TP_BUFFER,
+    UNTRUSTED,
 )  # fmt: skip
 from pybpf.verifier.masking import Move, close_window, open_window
 from pybpf.verifier.refusal import Refusal
@@ -93,6 +94,8 @@ def add_to_pointer(
             return UNKNOWN_REG
         raise prohibit(dst, "32-bit pointer arithmetic prohibited")
     _check_movable(env, dst, ptr, val, effect)
+    if ptr.kind & BASE == MEM and ptr.kind & UNTRUSTED:
+        return ptr
     word = env.words(ptr.kind)
     check_sane(val, 0, word)
     check_sane(ptr.val, ptr.off, word)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pybpf.btf.reader import Btf
     from pybpf.verifier.progbtf import Function
     from pybpf.verifier.records import Fields
+    from pybpf.verifier.state import Reg
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,12 +123,13 @@ class Checked:
     ``kfuncs``: the names of the kernel functions that are called, by slot. ``types``: the program's
     own, None where it has none; ``objects``: special members of structures, by number of these.
     ``catching``: the subprogram that exceptions end in, 0 none; ``throwing``: those that may throw.
-    ``arena``: the arena that the program's pointers lead to.
+    ``arena``: the arena that the program's pointers lead to. ``ksyms``: what a lddw of a variable
+    or a symbol of the kernel leaves in its register, by slot.
     """
 
     __slots__ = (
         "arena", "catching", "changes_packet", "dead", "forced", "functions", "iter_next",
-        "joins", "kfuncs", "live",
+        "joins", "kfuncs", "ksyms", "live",
         "map_at", "maps_used", "objects", "order", "pruning", "slots", "subject", "subprogram_at",
         "subprogram_of", "subprograms", "successors", "throwing", "types",
     )  # fmt: skip
@@ -147,6 +149,7 @@ class Checked:
         self.dead: list[tuple[int, ...]] = []
         self.maps_used: list[MapInfo] = []
         self.kfuncs = dict(subject.kfuncs)
+        self.ksyms: dict[int, Reg] = {}
         self.changes_packet: set[int] = set()
         self.functions: dict[int, Function] = {}
         self.iter_next: set[int] = set()

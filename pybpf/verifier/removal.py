@@ -39,6 +39,12 @@ def check_addresses(env: Env) -> None:
         raise Refusal("", errno=_EFAULT)
 
 
+def check_calls(env: Env) -> None:
+    """Raise Refusal where a call is left of a function that the kernel has not."""
+    if env.calls_nothing:
+        raise Refusal("invalid kernel function call not eliminated in verifier pass")
+
+
 def _shifted(at: int, target: int, start: int, end: int, length: int) -> tuple[int, int]:
     """Return an instruction and the address it holds after slots ``start`` … are removed."""
     if at >= end:

@@ -5,14 +5,17 @@ Source: check_return_code and check_reference_leak in kernel/bpf/verifier.c.
 
 from __future__ import annotations
 
-from pybpf.isa.abi import ProgType
+from pybpf.isa.abi import AttachType, ProgType
+from pybpf.verifier.attach_table import BOOL_HOOKS
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import SCALAR
 from pybpf.verifier.pointers import prohibit, shown
-from pybpf.verifier.refusal import Refusal, Unmodelled
+from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.registers import leaks, read
-from pybpf.verifier.results import Range, result_range
+from pybpf.verifier.results import Range, lsm_result_range, result_range
 from pybpf.verifier.state import POINTER, Reg, State
+
+_VOID = "Note, BPF_LSM_CGROUP that attach to void LSM hooks can't modify return value!"
 
 
 def check_references(env: Env, state: State, what: str) -> None:
@@ -44,6 +47,8 @@ def check_references(env: Env, state: State, what: str) -> None:
 
 def check_return(env: Env, state: State) -> None:
     """Raise Refusal for a value of r0 that the main program may not return."""
+    if not state.frame.subprog and _returns_nothing(env):
+        return
     function = env.program.functions.get(state.frame.subprog)
     catches = state.frame.subprog and state.frame.subprog == env.program.catching
     called = state.frame.subprog and not state.frame.is_async and not catches
@@ -69,17 +74,35 @@ def check_return(env: Env, state: State) -> None:
         return
     allowed = allowed_range(env)
     if allowed is not None:
-        check_range(env, state, reg, allowed, "program exit")
+        narrow = env.prog_type == ProgType.LSM and env.rules.since(6, 12)
+        try:
+            check_range(env, state, reg, allowed, "program exit", narrow=narrow)
+        except Refusal:
+            if env.prog_type == ProgType.LSM and allowed == (1, 1):
+                raise Refusal(_VOID) from None
+            raise
 
 
-def check_range(env: Env, state: State, reg: Reg, allowed: Range, where: str) -> None:
-    """Raise Refusal unless r0 is known to be in a range."""
+def _returns_nothing(env: Env) -> bool:
+    """Whether nobody looks at a program's result, as what it is attached to has none."""
+    if env.target is None or env.target.returns:
+        return False
+    if env.prog_type == ProgType.LSM:
+        return env.program.subject.expected_attach_type == AttachType.LSM_MAC
+    return env.prog_type == ProgType.STRUCT_OPS
+
+
+def check_range(
+    env: Env, state: State, reg: Reg, allowed: Range, where: str, *, narrow: bool = False
+) -> None:
+    """Raise Refusal unless r0 is known to be in a range; ``narrow``: the low half of it."""
     if reg.kind != SCALAR:
         raise Refusal(f"At {where} the register R0 is not a known value ({env.words(reg.kind)})")
     env.precise(state, 0)
     low, high = allowed
     val = reg.val
-    if low <= val.smin and val.smax <= high:
+    least, most = (val.smin32, val.smax32) if narrow else (val.smin, val.smax)
+    if low <= least and most <= high:
         return
     if env.rules.since(6, 8):
         found = "".join(
@@ -101,6 +124,13 @@ def check_range(env: Env, state: State, reg: Reg, allowed: Range, where: str) ->
 def allowed_range(env: Env) -> Range | None:
     """Return what programs of this type may return; None: anything."""
     kind, attach = env.prog_type, env.program.subject.expected_attach_type
-    if kind in {ProgType.LSM, ProgType.STRUCT_OPS, ProgType.EXT}:
-        raise Unmodelled(f"return values of program type {kind}")
-    return result_range(env.rules.version, kind, attach)
+    found = result_range(env.rules.version, kind, attach)
+    if kind != ProgType.LSM or env.target is None:
+        return found
+    if attach == AttachType.LSM_CGROUP:
+        return found if env.target.returns else (1, 1)
+    return lsm_result_range(
+        env.rules.version,
+        returns_bool=env.program.subject.attach_to in BOOL_HOOKS,
+        returns_void=not env.target.returns,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pybpf.isa.abi import ProgType
+from pybpf.isa.abi import AttachType, ProgType
 from pybpf.target.profile import Profile
 from pybpf.verifier import opcodes as op
 from pybpf.verifier.arithmetic import arithmetic
@@ -58,9 +58,11 @@ class Rules:
         self.known_flags = flags
         self.checks_all_slots = self.folds_offsets = self.forgets_dead = version >= (7, 0)
 
-    def may_sleep(self, kind: ProgType) -> bool:
+    def may_sleep(self, kind: ProgType, attach: int) -> bool:
         """Whether programs of a type may be sleepable (can_be_sleepable)."""
-        if kind in {ProgType.TRACING, ProgType.LSM}:
+        if kind is ProgType.TRACING:
+            return attach != AttachType.TRACE_RAW_TP
+        if kind is ProgType.LSM:
             return True
         uprobes = kind is ProgType.KPROBE and self.since(6, 0)
         return uprobes or (kind is ProgType.STRUCT_OPS and self.since(6, 1)) or (

@@ -13,6 +13,8 @@ from pybpf.verifier import opcodes as op
 from pybpf.verifier.allowed import is_gpl
 from pybpf.verifier.cfg import walk
 from pybpf.verifier.exceptions import find_catching, spread_throws
+from pybpf.verifier.kerneltypes import KernelTypes
+from pybpf.verifier.ksyms import link_ksyms
 from pybpf.verifier.progbtf import check_functions, read_types
 from pybpf.verifier.program import Checked, MapInfo, Raw, Subprogram, map_info, slots_of
 from pybpf.verifier.records import object_fields, value_fields
@@ -26,7 +28,9 @@ _EPERM, _E2BIG, _EBADF, _EBUSY, _EPROTO = 1, 7, 9, 16, 71
 _PAGE = 4096
 
 
-def check_structure(subject: CorpusProgram, rules: Rules) -> Checked:
+def check_structure(
+    subject: CorpusProgram, rules: Rules, types: KernelTypes | None = None
+) -> Checked:
     """Return the program made ready; raises Refusal with the kernel's message."""
     count = len(subject.insns) // 8
     limits = rules.limits
@@ -38,6 +42,8 @@ def check_structure(subject: CorpusProgram, rules: Rules) -> Checked:
     if program.types is not None and rules.since(6, 2):
         program.objects = object_fields(program.types, rules.version)
     _link(program)
+    if subject.ksyms:
+        link_ksyms(program, types)
     _add_subprograms(program, rules, find_catching(program, subject, rules))
     _check_subprograms(program)
     program.functions = check_functions(program)
@@ -184,7 +190,9 @@ def _resolve(
     program: Checked, rules: Rules, at: int, slot: Raw, second: Raw, known: MapInfo | None
 ) -> None:
     if slot.src == op.BTF_ID and rules.has_btf_id:
-        raise Unmodelled("lddw of a BTF id")
+        if at not in program.ksyms:
+            raise Unmodelled("lddw of a BTF id whose name is not told")
+        return
     if slot.src == op.FUNC and rules.has_func:
         return
     values = {op.MAP_VALUE, op.MAP_IDX_VALUE} if rules.has_fd_array else {op.MAP_VALUE}

@@ -11,10 +11,12 @@ from __future__ import annotations
 from pybpf.corpus import CorpusProgram
 from pybpf.isa.abi import ProgType
 from pybpf.target.profile import Profile
+from pybpf.verifier.attach import TYPED, find_target
 from pybpf.verifier.env import Env, Log
 from pybpf.verifier.exceptions import check_callbacks, check_parameters
 from pybpf.verifier.explore import explore
 from pybpf.verifier.globalargs import entered, returns
+from pybpf.verifier.kerneltypes import KernelTypes
 from pybpf.verifier.kinds import CTX, STACK
 from pybpf.verifier.limits import DEFAULT_LIMITS, Limits
 from pybpf.verifier.liveness import find_live
@@ -26,14 +28,12 @@ from pybpf.verifier.program import (
     XDP_DEV_BOUND_ONLY,
 )  # fmt: skip
 from pybpf.verifier.refusal import Refusal, Unmodelled
-from pybpf.verifier.removal import check_addresses
+from pybpf.verifier.removal import check_addresses, check_calls
 from pybpf.verifier.report import Report
 from pybpf.verifier.rules import Rules
 from pybpf.verifier.stackdepth import check_stack_depth
 from pybpf.verifier.state import Frame, Reg, State
 from pybpf.verifier.structure import check_structure
-
-_TYPED = frozenset({ProgType.TRACING, ProgType.LSM, ProgType.STRUCT_OPS, ProgType.EXT})
 
 
 def verify(
@@ -43,20 +43,27 @@ def verify(
     limits: Limits = DEFAULT_LIMITS,
     privileged: bool = True,
     log: Log | None = None,
+    types: KernelTypes | None = None,
 ) -> Report:
-    """Return what the kernel's verifier would say of a program; raises nothing."""
+    """Return what the kernel's verifier would say of a program.
+
+    ``types`` are those of the kernel, for programs that need them. Raises what their loading
+    raises, and nothing else.
+    """
     rules = Rules(profile, privileged=privileged)
     env: Env | None = None
     try:
         refuse_maps(program.maps, profile)
         refuse_load(program, rules)
-        checked = check_structure(program, rules)
+        checked = check_structure(program, rules, types)
         find_live(checked, rules.version)
-        env = Env(checked, rules, limits, log)
+        target = find_target(program, rules, types) if program.prog_type in TYPED else None
+        env = Env(checked, rules, limits, log, types, target)
         _explore_all(env)
         check_callbacks(env)
         check_stack_depth(env)
         check_addresses(env)
+        check_calls(env)
     except Refusal as refusal:
         at = refusal.insn if refusal.insn is not None or env is None else env.at
         at = at if refusal.message else None
@@ -98,11 +105,9 @@ def refuse_load(program: CorpusProgram, rules: Rules) -> None:
         raise Refusal("")
     if program.prog_flags & TEST_REG_INVARIANTS:
         raise Unmodelled("BPF_F_TEST_REG_INVARIANTS")
-    if kind in _TYPED:
-        raise Unmodelled(f"program type {kind.name.lower()}")
     if kind is ProgType.SYSCALL and not program.prog_flags & SLEEPABLE:
         raise Refusal("Syscall programs can only be sleepable")
-    if program.prog_flags & SLEEPABLE and not rules.may_sleep(kind):
+    if program.prog_flags & SLEEPABLE and not rules.may_sleep(kind, program.expected_attach_type):
         raise Refusal(
             "Only fentry/fexit/fmod_ret, lsm, iter, uprobe, and struct_ops programs can be "
             "sleepable"

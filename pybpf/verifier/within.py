@@ -14,8 +14,10 @@ from threading import current_thread, main_thread
 from typing import Never
 
 from pybpf.corpus import CorpusProgram
+from pybpf.errors import TargetError
 from pybpf.target.profile import Profile
 from pybpf.verifier.env import Log
+from pybpf.verifier.kerneltypes import KernelTypes
 from pybpf.verifier.limits import Limits
 from pybpf.verifier.report import Report
 from pybpf.verifier.verify import verify
@@ -32,6 +34,7 @@ def verify_within(
     *,
     privileged: bool = True,
     log: Log | None = None,
+    types: KernelTypes | None = None,
 ) -> Report:
     """Return a report in not much more than so many seconds of processor time; raises nothing.
 
@@ -41,9 +44,13 @@ def verify_within(
     limits = Limits(seconds=seconds)
     try:
         with _deadline(2 * seconds + 1):
-            return verify(program, profile, limits=limits, privileged=privileged, log=log)
+            return verify(
+                program, profile, limits=limits, privileged=privileged, log=log, types=types
+            )
     except _OutOfTimeError:
         return Report("unknown", message=f"limit: {seconds} s of processor time")
+    except TargetError as error:
+        return Report("unknown", message=f"the kernel's types: {error.message}")
     except Exception as error:  # noqa: BLE001 - it is a defect of the model, whatever it is
         return Report("unknown", message=f"internal: {type(error).__name__}: {error}")
 

@@ -64,10 +64,13 @@ to return
 
 
 def test_what_is_not_modelled_has_a_status_of_its_own(verify):
-    said = verify("--type", "struct_ops", "r0 = 0\nexit")
+    said = verify("--kernel", "6.12", "--type", "fentry/vfs_read", "r0 = 0\nexit")
 
     assert said.status == 2
-    assert said.out == "unknown  struct_ops  not modelled: program type struct_ops\n"
+    assert said.out == (
+        "unknown  fentry/vfs_read  not modelled: what the program is attached to, without the "
+        "kernel's types (--btf FILE, or --kernel live)\n"
+    )
 
 
 def test_the_probes_of_a_script(verify):

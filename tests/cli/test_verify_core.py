@@ -116,7 +116,7 @@ def test_types_for_the_other_byte_order(pybpf, compiled, clang):
     assert said.err == f"error: {local}: the object is little-endian, the kernel big-endian\n"
 
 
-ABOUT = "--btf is about CO-RE: it goes with an object"
+ABOUT = "--btf tells a script nothing: it goes with an object, --type or --batch"
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,6 @@ ABOUT = "--btf is about CO-RE: it goes with an object"
         (("--btf", "/nosuch", "{file}"), "cannot read /nosuch: No such file or directory"),
         (("--btf", "{file}", "{file}"), "{file}: no section .BTF"),
         (("--btf", "{file}", "BEGIN {{ }}"), ABOUT),
-        (("--btf", "{file}", "--type", "xdp", "exit"), ABOUT),
     ],
 )  # fmt: skip
 def test_what_is_no_file_of_types(pybpf, c_objects, arguments, reason):

@@ -1,7 +1,7 @@
 """Mutations of programs: a program in; one that differs a little out, valid or not.
 
 Slots are changed, dropped, doubled and swapped, as they are encoded. Where slots come or go, jumps
-across them are mended, mostly, and with them the places of maps and subprograms.
+across them are mended, mostly, and with them the places of maps, subprograms and names.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ _JUMPS = frozenset(row.opcode for row, field in DISTANCE_FIELD.items() if field 
 _LONG = OPS["gotol"].opcode
 _CALL = OPS["call_local"].opcode
 _EXIT = OPS["exit"].opcode
+_KFUNC = 2
 _BRANCHES = sorted(_JUMPS - {OPS["ja"].opcode, OPS["may_goto"].opcode})
 _CLASS = 0x07
 _U32 = 0xFFFFFFFF
@@ -45,7 +46,24 @@ def mutate(rng: Random, program: CorpusProgram, changes: int = 0) -> CorpusProgr
             program = insert(program, rng.randrange(program.slots), slots_of(program)[at])
         else:
             program = _swapped(rng, program)
-    return program
+    return _named(program)
+
+
+def _named(program: CorpusProgram) -> CorpusProgram:
+    """Return the program without names of slots that call, or load, nothing by name any more."""
+    slots = slots_of(program)
+
+    def calls(at: int) -> bool:
+        return at < len(slots) and slots[at][0] == _CALL and slots[at][1] >> 4 == _KFUNC
+
+    def loads(at: int) -> bool:
+        return at + 1 < len(slots) and slots[at][0] == _LDDW and slots[at + 1][0] == 0
+
+    return replace(
+        program,
+        kfuncs=tuple((at, name) for at, name in program.kfuncs if calls(at)),
+        ksyms=tuple(one for one in program.ksyms if loads(one.insn)),
+    )
 
 
 def slots_of(program: CorpusProgram) -> Slots:
@@ -55,7 +73,7 @@ def slots_of(program: CorpusProgram) -> Slots:
 
 def _in_place(rng: Random, program: CorpusProgram) -> CorpusProgram:
     slots = slots_of(program)
-    held = {fixup.insn for fixup in program.fixups}
+    held = {fixup.insn for fixup in program.fixups} | {one.insn for one in program.ksyms}
     at = rng.randrange(len(slots))
     if at in held:
         # A descriptor must stay in a lddw, or it would be a number that nobody knows.
@@ -66,7 +84,7 @@ def _in_place(rng: Random, program: CorpusProgram) -> CorpusProgram:
     else:
         (change,) = rng.choices(_CHANGES, _WEIGHTS)
         change(rng, slots, at)
-    return with_insns(program, b"".join(slots), program.fixups)
+    return replace(program, insns=b"".join(slots))
 
 
 def _register(rng: Random, slots: Slots, at: int) -> None:
@@ -176,7 +194,14 @@ def _spliced(
         if not at <= f.insn < at + removed
     )
     kfuncs = [(moved(slot), name) for slot, name in program.kfuncs if not at <= slot < at + removed]
-    shorter = with_insns(program, b"".join(new), fixups, kfuncs)
+    shorter = replace(
+        with_insns(program, b"".join(new), fixups, kfuncs),
+        ksyms=tuple(
+            replace(one, insn=moved(one.insn))
+            for one in program.ksyms
+            if not at <= one.insn < at + removed
+        ),
+    )
     if not program.func_info or not mend:
         return shorter
     records = [
