@@ -78,18 +78,25 @@ def _types(release: str) -> Btf:
 def _symbols(release: str) -> tuple[frozenset[str], ...]:
     """Return the names of functions to probe, those of all else, and those of several symbols.
 
-    Each line of the file is a name and, as one character each, in which of the kernels a kprobe
-    may be put on it, in which it is something else and in which several symbols have it: bits from
-    1 on, added to ``0``. A kprobe may be put on what ftrace can trace.
+    The first line of the file has for each name, as one character each, in which of the kernels a
+    kprobe may be put on it, in which it is something else and in which several symbols have it:
+    bits from 1 on, added to ``0``. A kprobe may be put on what ftrace can trace. The second line
+    has one character a name: how many it shares with the one before, added to a blank. What follows
+    these is on a line each.
     """
     bit = 1 << tuple(KNOWN).index(release)
-    found: tuple[set[str], ...] = (set(), set(), set())
-    for line in _unpacked("symbols.xz").decode("ascii").splitlines():
-        name, kernels = line[:-3], line[-3:]
-        for kind in (_CODE, _OTHER, _SEVERAL):
-            if ord(kernels[kind]) - ord("0") & bit:
-                found[kind].add(name)
-    return tuple(map(frozenset, found))
+    kernels, shared, *endings = _unpacked("symbols.xz").decode("ascii").split("\n")
+    name, names = "", []
+    for length, ending in zip(shared, endings, strict=True):
+        name = name[: ord(length) - ord(" ")] + ending
+        names.append(name)
+    return tuple(
+        frozenset(
+            name for name, one in zip(names, kernels[kind::3], strict=True)
+            if ord(one) - ord("0") & bit
+        )
+        for kind in (_CODE, _OTHER, _SEVERAL)
+    )  # fmt: skip
 
 
 def _unpacked(name: str) -> bytes:
