@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from pybpf.kernel.live import LiveTarget
 
 
+_OVER_MAPS = frozenset({"bpf_map_elem", "bpf_sk_storage_map"})
+"""Iterators that want to be told a map."""
+
+
 def attach(program: BpfProgram, where: Where, target: LiveTarget) -> Attached:
     """Attach a program; it must be loaded.
 
@@ -75,6 +79,9 @@ def _typed(program: BpfProgram, where: Where, _target: LiveTarget) -> Attached:
     attach_type = program.source.program.expected_attach_type
     if attach_type is AttachType.LSM_CGROUP:
         return networks.cgroup(program, where, _target)
+    if attach_type is AttachType.TRACE_ITER and program.target in _OVER_MAPS:
+        hint = "`bpftool iter pin FILE.o PATH map MAP` names one"
+        raise wants(program, "goes over the entries of a map, which it does not name", hint)
     if attach_type is AttachType.TRACE_ITER:
         link = packed.link_create(
             program.kernel, 0, attach_type, action=f"cannot attach the iterator {program.target}"

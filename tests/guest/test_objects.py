@@ -141,3 +141,13 @@ def test_what_is_attached_by_its_pattern_may_be_nothing(opened):
     held.load()
     with pytest.raises(KernelError, match="cannot probe no_such_function"):
         held.attach()
+
+
+def test_operations_are_registered_and_taken_back(opened):
+    """By a link, or before Linux 6.4 by the entry of their map."""
+    available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+    held = opened("struct_ops").load()
+    held.attach()
+    assert "slow" in available.read_text().split()
+    held.detach()
+    assert "slow" not in available.read_text().split()

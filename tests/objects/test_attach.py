@@ -151,6 +151,14 @@ def test_iterators_are_read(opened):
     assert os.getpid() in pids
 
 
+def test_iterators_over_a_map_want_one(opened):
+    held = opened("iter_map").load()
+    assert held.attach() == []
+    said, hint = held.unattached["each_entry"].splitlines()
+    assert said.endswith(") goes over the entries of a map, which it does not name")
+    assert hint == "  hint: `bpftool iter pin FILE.o PATH map MAP` names one"
+
+
 def test_structures_of_operations(opened):
     available = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
     held = opened("struct_ops").load()
