@@ -132,3 +132,18 @@ def test_the_64_bits_that_say_where_an_arena_begins(newest_clang, tmp_path):
     found = Object.open(file).map("arena")
     assert found is not None
     assert found.extra == 1 << 44
+
+
+@pytest.mark.parametrize(
+    ("name", "functions"),
+    [
+        ("throws", ["throws"]),
+        ("catches", ["catches", "caught"]),
+        ("catches_nobody", ["catches_nobody"]),
+        ("calls_callback", ["calls_callback", "caught"]),
+    ],
+)
+def test_what_exceptions_end_in_is_linked(c_objects, name, functions):
+    program = Object.open(c_objects / "own_exceptions.el.o").program(name)
+
+    assert [info.name for info in program.functions] == functions

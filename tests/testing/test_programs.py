@@ -89,6 +89,15 @@ def test_maps_follow_their_slots():
     assert drop(one, 1).fixups == ()
 
 
+def test_names_of_kernel_functions_follow_their_slots():
+    code = assemble("r6 = 1; call kernel-function#1; r0 = 0; exit")
+    program = CorpusProgram("a", 6, bytes(code), kfuncs=((1, "bpf_rcu_read_lock"),))
+
+    assert drop(program, 0).kfuncs == ((0, "bpf_rcu_read_lock"),)
+    assert drop(program, 1).kfuncs == ()
+    assert insert(program, 0, program.insns[:8]).kfuncs == ((2, "bpf_rcu_read_lock"),)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_mutants_differ_and_can_be_written(seed):
     rng = Random(seed)
