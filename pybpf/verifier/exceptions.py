@@ -118,6 +118,10 @@ def check_callbacks(env: Env) -> None:
     And for a call of what exceptions end in.
     """
     program = env.program
+    for sub in program.subprograms:
+        for at, index in sub.calls:
+            if index and index == program.catching:
+                raise Refusal(f"insn {at} cannot call exception cb directly")
     if not any(name == "bpf_throw" for name in program.kfuncs.values()):
         return
     throwing = {
@@ -128,12 +132,8 @@ def check_callbacks(env: Env) -> None:
     }
     called_back = {index for sub in program.subprograms for _, index in sub.takes}
     called_back |= {program.catching} - {0}
-    for sub in program.subprograms:
-        for at, index in sub.calls:
-            if index == program.catching and index:
-                raise Refusal(f"insn {at} cannot call exception cb directly")
     reached: set[int] = set()
-    waiting = list(called_back)
+    waiting = sorted(called_back, reverse=True)
     while waiting:
         index = waiting.pop()
         if index in reached:

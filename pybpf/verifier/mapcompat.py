@@ -231,14 +231,14 @@ def refuse_program(
 
 
 def _refuse_tracing(fields: frozenset[str]) -> str | None:
+    if fields & {"list_head", "rb_root"}:
+        return "tracing progs cannot use bpf_{list_head,rb_root} yet"
     if fields & {"spin_lock", "res_spin_lock"}:
         return "tracing progs cannot use bpf_spin_lock yet"
     if "timer" in fields:
         return "tracing progs cannot use bpf_timer yet"
     if "workqueue" in fields:
         return "tracing progs cannot use bpf_wq yet"
-    if fields & {"list_head", "rb_root"}:
-        return "tracing progs cannot use bpf_{list_head,rb_root} yet"
     return None
 
 

@@ -103,7 +103,7 @@ def object_result(env: Env, call: KfuncCall, word: str, rest: str) -> Reg:
         raise Refusal("local type ID argument must be in range [0, U32_MAX]")
     if types is None:
         raise Refusal("bpf_obj_new/bpf_percpu_obj_new requires prog BTF")
-    if not types.is_aggregate(number):
+    if types.kind(number) is not Kind.STRUCT:
         raise Refusal("bpf_obj_new/bpf_percpu_obj_new type ID argument must be of a struct")
     if not rest:
         return pointer_to(env, number)

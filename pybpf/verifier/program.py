@@ -7,7 +7,7 @@ make of it. All indices count slots of eight bytes, as the kernel's messages do.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pybpf.corpus import CorpusMap, CorpusProgram
@@ -46,15 +46,18 @@ STRICT_ALIGNMENT, ANY_ALIGNMENT, TEST_RND_HI32, TEST_STATE_FREQ, SLEEPABLE = 1, 
 XDP_HAS_FRAGS, XDP_DEV_BOUND_ONLY, TEST_REG_INVARIANTS, TOKEN_FD = 32, 64, 128, 1 << 16
 
 
-def map_info(spec: CorpusMap, fields: Fields) -> MapInfo:
-    """Return a corpus's map as the verifier sees it, its value's special members told."""
-    inner = map_info(spec.inner_map, {}) if spec.inner_map else None
+def map_info(spec: CorpusMap, fields_of: Callable[[CorpusMap], Fields]) -> MapInfo:
+    """Return a corpus's map as the verifier sees it.
+
+    ``fields_of`` tells the special members of a map's values.
+    """
+    inner = map_info(spec.inner_map, fields_of) if spec.inner_map else None
     contents = None
     if spec.frozen and spec.max_entries == 1:
         contents = spec.entries[0][1] if spec.entries else bytes(spec.value_size)
     return MapInfo(
         spec.type, spec.key_size, spec.value_size, spec.max_entries, spec.map_flags, inner,
-        contents=contents, frozen=spec.frozen, btf_value=spec.btf_value, fields=fields,
+        contents=contents, frozen=spec.frozen, btf_value=spec.btf_value, fields=fields_of(spec),
     )  # fmt: skip
 
 

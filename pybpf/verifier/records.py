@@ -147,7 +147,7 @@ class _Reader:
             made = Field(kind, size)
             if kind in ROOTS:
                 made = self._root(made, owner, index)
-        elif types.kind(number) is Kind.STRUCT or types.kind(number) is Kind.UNION:
+        elif types.kind(number) is Kind.STRUCT:
             if self.nested:
                 size = types.size(number) or 0
                 inner = list(self._within(number, depth + 1))
@@ -179,7 +179,7 @@ class _Reader:
         target = types.skip(tag)
         kind = self._tag(types.name(tag))
         tagged_twice = types.kind(types.target(tag)) is Kind.TYPE_TAG
-        if kind is None or tagged_twice or not types.is_aggregate(target):
+        if kind is None or tagged_twice or types.kind(target) is not Kind.STRUCT:
             raise _Invalid
         name = types.name(target)
         known = name in _DESTROYED or name in _OTHERS
@@ -260,7 +260,7 @@ def object_fields(types: Btf, version: Version) -> Mapping[int, Fields]:
         if not special:
             return {}
         for number in range(1, len(types)):
-            if types.is_aggregate(number) and any(
+            if types.kind(number) is Kind.STRUCT and any(
                 member.type in special for _, member in types.fields(number)
             ):
                 found[number] = reader.of(number, empty_ok=False)

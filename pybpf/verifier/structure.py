@@ -17,7 +17,7 @@ from pybpf.verifier.kerneltypes import KernelTypes
 from pybpf.verifier.ksyms import link_ksyms
 from pybpf.verifier.progbtf import check_functions, read_types
 from pybpf.verifier.program import Checked, MapInfo, Raw, Subprogram, map_info, slots_of
-from pybpf.verifier.records import object_fields, value_fields
+from pybpf.verifier.records import Fields, object_fields, value_fields
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import FRAME_POINTER
 from pybpf.verifier.reserved import refuse_fields
@@ -138,7 +138,9 @@ def _check_abnormal_return(program: Checked) -> None:
 
 def _resolve_lddw(program: Checked, rules: Rules) -> None:
     slots = program.slots
-    maps = [_known_map(program, spec, rules) for spec in program.subject.maps]
+    maps = [
+        map_info(spec, lambda one: _fields_of(program, one, rules)) for spec in program.subject.maps
+    ]
     fixed = {fixup.insn: maps[fixup.map] for fixup in program.subject.fixups}
     at = 0
     while at < len(slots):
@@ -158,11 +160,11 @@ def _resolve_lddw(program: Checked, rules: Rules) -> None:
         at += 2
 
 
-def _known_map(program: Checked, spec: CorpusMap, rules: Rules) -> MapInfo:
+def _fields_of(program: Checked, spec: CorpusMap, rules: Rules) -> Fields:
     types = program.types
     if types is None or not spec.btf_value:
-        return map_info(spec, {})
-    return map_info(spec, value_fields(types, spec.btf_value, rules.version))
+        return {}
+    return value_fields(types, spec.btf_value, rules.version)
 
 
 def _refuse_slot(slot: Raw, rules: Rules) -> str | None:
