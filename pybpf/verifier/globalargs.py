@@ -47,8 +47,11 @@ _CONTEXTS = {
 """What the structure of a context is called, where only that name says that it is one."""
 
 
-def argument(types: Btf, number: int, prog_type: int) -> str:
-    """Return what is known of an argument whose type has that number."""
+def argument(types: Btf, number: int, prog_type: int, *, tagged: bool) -> str:
+    """Return what is known of an argument whose type has that number.
+
+    ``tagged``: a tag of the declaration says more, which is not modelled.
+    """
     from pybpf.btf.reader import Kind
 
     number = types.skip(number)
@@ -56,7 +59,7 @@ def argument(types: Btf, number: int, prog_type: int) -> str:
     if kind in {Kind.INT, Kind.ENUM, Kind.ENUM64}:
         return "scalar"
     context = _CONTEXTS.get(ProgType(prog_type))
-    if kind is not Kind.PTR or context is None or types.has_kind(Kind.DECL_TAG):
+    if kind is not Kind.PTR or context is None or tagged:
         return "other"
     target = types.target(number)
     inner = types.skip(target)

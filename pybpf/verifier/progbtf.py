@@ -88,7 +88,10 @@ def _function(types: Btf, number: int, prog_type: int) -> Function:
     proto = types.prototype(number) if name else None
     if proto is None:
         raise Unmodelled("the types of a function")
-    args = tuple(argument(types, arg, prog_type) for _, arg in proto.params)
+    args = tuple(
+        argument(types, arg, prog_type, tagged=bool(types.decl_tags(number, index)))
+        for index, (_, arg) in enumerate(proto.params)
+    )
     result = proto.returns
     return Function(
         name,
