@@ -3,7 +3,8 @@ import lzma
 import pytest
 
 from pybpf import corpus
-from pybpf.corpus import CorpusError, CorpusMap, CorpusProgram, Fixup, RunResult, Verdict
+from pybpf.corpus import CorpusError, CorpusMap, CorpusProgram, Fixup, Ksym, RunResult, Verdict
+from pybpf.dataclass import replace
 
 EXIT = "9500000000000000"
 LOAD = "1801000000000000" + "0000000000000000"
@@ -165,3 +166,29 @@ def test_files_may_be_compressed(tmp_path, name):
     path = tmp_path / name
     path.write_bytes(lzma.compress(text.encode()) if name.endswith("xz") else text.encode())
     assert list(corpus.read_file(str(path))) == [FULL]
+
+
+def test_what_a_program_names_of_the_kernel_is_kept():
+    named = CorpusProgram(
+        "a", 26, bytes.fromhex(LOAD + EXIT), 23, attach_to="sched_switch",
+        ksyms=(Ksym(0, "runqueues"),),
+    )  # fmt: skip
+    weak = replace(named, ksyms=(Ksym(0, "_stext", typed=False, weak=True),), attach_to="")
+
+    assert corpus.parse_program(corpus.format_program(named)) == named
+    assert corpus.parse_program(corpus.format_program(weak)) == weak
+
+
+@pytest.mark.parametrize(
+    ("ksyms", "reason"),
+    [
+        ("[1]", 'an entry of "ksyms" is no object'),
+        ('[{"insn": 2, "name": "a"}]', "a ksym of slot 2, where no lddw is"),
+        ('[{"insn": 9, "name": "a"}]', "a ksym of slot 9, where no lddw is"),
+        ('[{"insn": 0, "name": 1}]', '"name" is no text'),
+    ],
+)
+def test_names_of_the_kernel_stand_at_what_loads_them(ksyms, reason):
+    line = f'{{"id": "a", "prog_type": 1, "insns": "{LOAD}{EXIT}", "ksyms": {ksyms}}}'
+    with pytest.raises(CorpusError, match=f"line 1: {reason}"):
+        corpus.parse_program(line)

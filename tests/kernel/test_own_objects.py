@@ -41,6 +41,7 @@ def refused_by_machine(verdict):
 
 
 @pytest.mark.kernel
+@pytest.mark.timeout(600)  # objects are compiled, which takes minutes in an emulated machine
 def test_verdicts_are_those_of_the_kernel(c_objects, kernel):
     types = live()
     if types is None:

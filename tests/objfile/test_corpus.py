@@ -88,3 +88,17 @@ def test_an_object_without_types(programs_of):
 def test_objects_of_the_other_byte_order_are_refused(programs_of):
     with pytest.raises(ObjectError, match="the object is for a big-endian machine"):
         programs_of("xdp_pass", "eb")
+
+
+def test_what_programs_name_of_the_kernel(programs_of):
+    """What typed programs are attached to, and the variables that they load."""
+
+    assert programs_of("tp_btf")["on_switch"].attach_to == "sched_switch"
+    assert programs_of("lsm")["file_open_slowly"].attach_to == "file_open"
+    assert programs_of("struct_ops")["half"].attach_to == "tcp_congestion_ops.ssthresh"
+    assert programs_of("struct_ops")["undo"].attach_to == "tcp_congestion_ops.undo_cwnd"
+    assert programs_of("xdp_pass")["pass"].attach_to == ""
+    assert {(one.name, one.typed, one.weak) for one in programs_of("ksyms")["use"].ksyms} == {
+        ("init_task", False, False),
+        ("runqueues_not_there", True, True),
+    }
