@@ -143,9 +143,10 @@ def _function_state(env: Env, number: int) -> State:
     frame.regs[10] = Reg(STACK)
     function = env.program.functions[number]
     if not returns(env, function):
-        raise Refusal(
-            f"Global function {function.name}() doesn't return scalar. Only those are supported."
+        wrong = (
+            "return value not void or scalar" if env.rules.since(7, 1) else "doesn't return scalar"
         )
+        raise Refusal(f"Global function {function.name}() {wrong}. Only those are supported.")
     if number == env.program.catching:
         check_parameters(function.args)
     regs = entered(env, function)
