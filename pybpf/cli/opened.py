@@ -1,7 +1,7 @@
 """What the argument of ``dis``, ``inspect`` and ``diff`` names in; an object, code, a program out.
 
 That is an object file, raw instructions (bytes, or in hexadecimal), or a program that the kernel
-has loaded: ``prog:ID``.
+has loaded: ``prog:ID``, ``pinned:PATH``.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pybpf.kernel.loaded import Loaded
     from pybpf.objfile.object import Object
 
-HELP = "an object, bytes, or prog:ID of a loaded program; - is stdin"
-_ID = "prog:"
+HELP = "an object, bytes, prog:ID or pinned:PATH of a loaded program; - is stdin"
+_ID, _PIN = "prog:", "pinned:"
 
 
 def opened(name: str, byteorder: ByteOrder = "little") -> Object | Code | Loaded:
@@ -28,7 +28,7 @@ def opened(name: str, byteorder: ByteOrder = "little") -> Object | Code | Loaded
 
     Raises UsageError, ObjectError, EncodingError or KernelError for what is none of it.
     """
-    if name.startswith(_ID):
+    if name.startswith((_ID, _PIN)):
         return _loaded(name)
     data = inputs.read_bytes(name)
     if data.startswith(inputs.ELF):
@@ -44,6 +44,10 @@ def opened(name: str, byteorder: ByteOrder = "little") -> Object | Code | Loaded
 
 
 def _loaded(name: str) -> Loaded:
+    if name.startswith(_PIN):
+        from pybpf.kernel.loaded import by_pin
+
+        return by_pin(name.removeprefix(_PIN))
     number = name.removeprefix(_ID)
     if not number.isdecimal() or not number.isascii() or not 0 < int(number[:11]) < 1 << 32:
         raise UsageError(f"'{number}' is no number of a loaded program\n  hint: such as prog:7")

@@ -209,16 +209,25 @@ class _Graph:
 
 
 def _beside(graph: _Graph, edges: Sequence[Edge]) -> dict[Edge, int]:
-    """Return for each edge a lane that no other has at the same height, 0 next to the nodes."""
+    """Return the lane of each edge, 0 next to the nodes; those that lead to one node share one.
+
+    No other edges are in a lane at the same height.
+    """
+    groups: dict[int, list[Edge]] = {}
+    for edge in edges:
+        groups.setdefault(edge[1], []).append(edge)
+    spans = []
+    for goal, group in groups.items():
+        tops, bottoms = zip(*map(graph.span, group), strict=True)
+        spans.append((max(bottoms) - min(tops), min(tops), max(bottoms), goal))
     free: list[list[Point]] = []
-    found = {}
-    for edge in sorted(edges, key=lambda e: graph.span(e)[1] - graph.span(e)[0]):
-        top, bottom = graph.span(edge)
+    found: dict[Edge, int] = {}
+    for _, top, bottom, goal in sorted(spans):
         for lane, taken in enumerate(chain(free, [[]])):
             if all(bottom + 1 < start or end + 1 < top for start, end in taken):
                 if lane == len(free):
                     free.append([])
                 free[lane].append((top, bottom))
-                found[edge] = lane
+                found |= dict.fromkeys(groups[goal], lane)
                 break
     return found

@@ -153,7 +153,7 @@ def _graph(code: Code) -> Mapping[str, Any]:
     """Return the blocks with their places and texts, the edges with their points, and the size."""
     found = code.blocks()
     back = loops(code, found)
-    starts = [part.index for part in code.parts] or [0]
+    starts, slots = [part.index for part in code.parts] or [0], code.slots()
     of_part: list[list[int]] = [[] for _ in starts]
     for number, block in enumerate(found):
         of_part[bisect_right(starts, block.start) - 1].append(number)
@@ -170,7 +170,7 @@ def _graph(code: Code) -> Mapping[str, Any]:
         if large:
             continue
         place = {number: at for at, number in enumerate(numbers)}
-        texts = [_texts(code, found[number]) for number in numbers]
+        texts = [_texts(code, slots, found[number]) for number in numbers]
         sizes = [
             (max(map(len, text)) * _LETTER + 2 * _PAD, len(text) * _LINE + 2.0 * _PAD)
             for text in texts
@@ -206,10 +206,9 @@ def _edges(
                 yield place[number], place[goal], kind
 
 
-def _texts(code: Code, block: Block) -> list[str]:
+def _texts(code: Code, slots: Sequence[int], block: Block) -> list[str]:
     """Return a block's text for the graph, cut to what can be read there."""
     indices = [*range(block.start, block.end)]
-    slots = code.slots()
     lines = [f"{slots[i]:>4}  {escape_text(code.text(i))}" for i in indices[:_SHOWN]]
     if len(indices) > _SHOWN:
         last = [f"{slots[i]:>4}  {escape_text(code.text(i))}" for i in indices[-2:]]

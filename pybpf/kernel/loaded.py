@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from pybpf.dataclass import dataclass, field
+from pybpf.errors import KernelError
 from pybpf.isa.abi import ProgType
-from pybpf.kernel import syscall
+from pybpf.kernel import packed, syscall
 from pybpf.kernel.programs import Prog, ProgInfo
 from pybpf.kernel.syscall import Kind, ffi
 
@@ -57,6 +60,19 @@ class Loaded:
 def by_id(number: int) -> Loaded:
     """Return the program that the kernel gave a number; raises KernelError where there is none."""
     return loaded(syscall.object_by_id(Kind.PROG, number))
+
+
+def by_pin(path: str) -> Loaded:
+    """Return the program that is pinned at a path; raises KernelError where there is none."""
+    held = packed.pinned(path)
+    if held is None:
+        raise KernelError(errno.ENOENT, f"nothing is pinned at {path}")
+    # The kernel would fill in what it knows of a map, too, and it would look like a program's.
+    kind = os.readlink(f"/proc/self/fd/{held.fileno()}").rpartition(":")[2]  # noqa: PTH115
+    if kind != "bpf-prog":
+        held.close()
+        raise KernelError(errno.EINVAL, f"{path} is a {kind}, not a program")
+    return loaded(held)
 
 
 def loaded(fd: Fd) -> Loaded:

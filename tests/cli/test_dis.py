@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -145,3 +148,34 @@ def test_a_loaded_program_with_types_and_lines(pybpf, c_objects):
         "over_packet:                            ; int over_packet(struct xdp_md *ctx)\n"
     )
     assert "──▶" in said.out
+
+
+@pytest.mark.kernel
+def test_a_pinned_program(c_objects, tmp_path):
+    """In a mount namespace of its own; a pinned map is told from a program, and nothing too."""
+    if shutil.which("unshare") is None:
+        pytest.skip("unshare is not installed")
+    script = f"""
+        mount -t bpf bpf {tmp_path} || exit 77
+        pybpf="{sys.executable} -m pybpf"
+        $pybpf load {c_objects}/maps_btf.el.o --pin {tmp_path}/here > /dev/null || exit 3
+        $pybpf dis pinned:{tmp_path}/here/use_all || exit 4
+        $pybpf inspect pinned:{tmp_path}/here/use_all || exit 5
+        $pybpf dis pinned:{tmp_path}/here/hash
+        $pybpf dis pinned:{tmp_path}/there
+        exit 0
+    """
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script], capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONUTF8": "1"},
+    )  # fmt: skip
+    if done.returncode == 77:
+        pytest.skip(f"no bpf file system here: {done.stderr}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("use_all:                                ; int use_all(")
+    assert "map_fd:routes ll" in done.stdout
+    assert re.search(r"^prog:\d+: loaded program, little-endian, ", done.stdout, re.MULTILINE)
+    assert done.stderr.splitlines() == [
+        f"error: {tmp_path}/here/hash is a bpf-map, not a program: Invalid argument (errno 22)",
+        f"error: nothing is pinned at {tmp_path}/there: No such file or directory (errno 2)",
+    ]

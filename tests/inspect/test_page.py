@@ -136,6 +136,23 @@ def test_functions_of_many_blocks_are_not_drawn():
     assert program["blocks"] == [None] * 4001
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if r0 == {n} goto +0",
+        "if r0 == {n} goto end",  # all jumps lead to one place
+        "L{n}: if r0 == {n} goto L{other}",  # and here each to another, nested
+        "L{n}: r0 = {n}\n" + "r1 = 1\n" * 2 + "if r0 == {n} goto L{n}",
+    ],
+)
+def test_a_large_function_is_drawn_in_reasonable_time(line):
+    count = 2000
+    text = "\n".join(line.format(n=n, other=count - n - 1) for n in range(count))
+    code = Code("main", "", assemble(f"{text}\nend: exit"), (Part("main", 0),))
+    (program,) = embedded(shown(code))["programs"]
+    assert None not in program["blocks"]
+
+
 def test_states_are_kept_each_once(c_objects):
     from pybpf.objfile.object import Object
 
