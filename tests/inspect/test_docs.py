@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from pybpf.inspect.facts import Facts, Judged, ProgramFacts
+
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/inspect.md").read_text()
 BLOCKS = re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
@@ -48,3 +50,13 @@ def test_what_the_page_shows_happens(run):
             pattern = ".*".join(re.escape(part) for part in re.split(r"…\n?", expected))
             printed = run(command)
             assert re.fullmatch(pattern, printed, re.DOTALL), (command, printed)
+
+
+def test_members_of_json_are_described():
+    """Each field of the values that become JSON stands in the section about it."""
+    (section,) = re.findall(r"^## JSON\n(.*?)^## ", PAGE, re.MULTILINE | re.DOTALL)
+    described = set(re.findall(r"`(\w+)`", section))
+    for kind in (Facts, Judged):
+        assert set(kind.__slots__) <= described
+    counted = {"mix", "helpers", "kfuncs", "maps", "core", "needs", "first", "verdict"}
+    assert counted <= described & set(ProgramFacts.__slots__)
