@@ -54,7 +54,7 @@ def check_argument(env: Env, state: State, call: Call, index: int) -> None:
     if reg.kind & BASE in {PACKET, PACKET_META} and not _takes_packets(env, call):
         raise Refusal("helper access to the packet is not allowed", errno=EACCES)
     if arg.kind is Arg.PTR_TO_MAP_VALUE:
-        arg = _of_map(call, arg)
+        arg = _of_map(env, call, arg, reg)
     null = reg.is_null and bool(arg.flags & TypeFlag.NULL)
     if not null:
         check_type(env, number, reg, arg, call.proto.name, call.pointer)
@@ -78,14 +78,20 @@ def _takes_packets(env: Env, call: Call) -> bool:
     return may_read_packet(env) and call.packets
 
 
-def _of_map(call: Call, arg: Argument) -> Argument:
-    """Return what a value of this type of map is (resolve_map_arg_type)."""
+def _of_map(env: Env, call: Call, arg: Argument, reg: Reg) -> Argument:
+    """Return what a value of this type of map is (resolve_map_arg_type).
+
+    Linux 7 looks beforehand for what of the stack is read, when it does not know the map yet, and
+    takes this call for one that only writes: of a Bloom filter it may find nothing there any more.
+    """
     assert call.map is not None
     if call.map.type in SOCK_MAPS:
         if arg.flags:
             raise Refusal("invalid arg_type for sockmap/sockhash")
         return Argument(Arg.PTR_TO_BTF_ID_SOCK_COMMON, TypeFlag.NONE)
     if call.map.type == MapType.BLOOM_FILTER and call.proto.number == _PEEK:
+        if reg.kind == STACK and env.rules.since(7, 0):
+            raise Unmodelled("a Bloom filter is asked for what is on the stack")
         return Argument(Arg.PTR_TO_MAP_VALUE, TypeFlag.NONE)
     return arg
 

@@ -19,8 +19,6 @@ from pybpf.verifier.kerneltypes import types_of
 from pybpf.verifier.verify import verify
 
 EPERM = 1
-# The first releases of 6.18 lack a check that older and newer stable kernels have.
-UNPATCHED = {("own_percpu.el.o", "single_into_percpu")}
 TYPED = frozenset({ProgType.TRACING, ProgType.LSM, ProgType.EXT, ProgType.STRUCT_OPS})
 
 
@@ -58,8 +56,10 @@ def test_verdicts_are_those_of_the_kernel(c_objects, kernel):
                 continue
             report = verify(subject, model, types=known)
             compared[verdict.verdict] += 1
-            if report.verdict != verdict.verdict and (path.name, program.name) not in UNPATCHED:
-                different[path.name, program.name] = report.message, verdict.message
+            if report.verdict != verdict.verdict:
+                different[path.name, program.name] = report.verdict, report.message, verdict.message
     assert compared["accept"] > 100
     assert compared["reject"] > 20
-    assert different == {}
+    # The model may say that it does not know; one in a hundred at most.
+    assert {place: one for place, one in different.items() if one[0] != "unknown"} == {}
+    assert len(different) <= compared.total() / 100, different
