@@ -56,8 +56,8 @@ def test_what_the_kernel_lacks_is_told(pybpf, compiled):
         == f"""\
 reject   prog
 {place}:7:2: error: invalid func unknown#195896080
-    return __builtin_preserve_field_info(s->b, 0);
-     ^
+    \treturn __builtin_preserve_field_info(s->b, 0);
+    \t^
   instruction 0: call 195896080
   CO-RE byte_off struct s.b (0:1 @ 4): the kernel's struct s has no such field
   why: a CO-RE relocation asks for what the kernel's types do not have, and the program comes there
@@ -123,7 +123,7 @@ ABOUT = "--btf tells a script nothing: it goes with an object, --type or --batch
     ("arguments", "reason"),
     [
         (("--btf", "/nosuch", "{file}"), "cannot read /nosuch: No such file or directory"),
-        (("--btf", "{file}", "{file}"), "{file}: no section .BTF"),
+        (("--btf", "{file}", "{file}"), "{file}: it has no section .BTF"),
         (("--btf", "{file}", "BEGIN {{ }}"), ABOUT),
     ],
 )  # fmt: skip
@@ -131,7 +131,7 @@ def test_what_is_no_file_of_types(pybpf, c_objects, arguments, reason):
     file = c_objects / "no_btf.el.o"
     said = pybpf("verify", *(argument.format(file=file) for argument in arguments))
 
-    assert said.err == f"error: {reason.format(file=file)}\n"
+    assert said.err.splitlines()[0] == f"error: {reason.format(file=file)}"
 
 
 @pytest.mark.kernel
@@ -145,4 +145,4 @@ def test_load_takes_the_same_files(pybpf, compiled):
     assert "struct s.b (0:1 @ 4): 4 -> 8\n" in said.out + said.err
     said = pybpf("load", "--btf", local.with_suffix(".c"), local)
     assert said.status == 1
-    assert said.err.startswith(f"error: {local.with_suffix('.c')}: no BTF: ")
+    assert said.err.startswith(f"error: {local.with_suffix('.c')}: offset 0x0: no BTF: ")
