@@ -51,14 +51,12 @@ def debug_info(found: Object) -> ObjectDebug:
 
 
 def _texts(types: bytes, mark: str) -> Mapping[str, int]:
-    """Return the places of all strings, without the blanks around them."""
+    """Return the places of all strings, without the blanks behind them."""
     header, _, _, start, size = struct.unpack_from(f"{mark}5I", types, 4)
     found: dict[str, int] = {}
     offset = 0
     for text in types[header + start : header + start + size].split(b"\0"):
-        bare = text[:_LONGEST].decode("ascii", "replace")
-        blanks = len(bare) - len(bare.lstrip())
-        found.setdefault(bare.strip(), offset + blanks)
+        found.setdefault(text[:_LONGEST].decode("ascii", "replace").rstrip(), offset)
         offset += len(text) + 1
     return found
 
@@ -70,7 +68,7 @@ def _records(program: ObjectProgram, texts: Mapping[str, int], mark: str) -> Deb
     slots = slot_offsets(program.program)
     lines = b"".join(
         struct.pack(
-            f"{mark}4I", slots[line.index], texts.get(line.file.strip(), 0),
+            f"{mark}4I", slots[line.index], texts.get(line.file.rstrip(), 0),
             texts.get(line.text, 0), line.line << 10 | line.column,
         )
         for line in program.program.lines
