@@ -260,20 +260,30 @@ def _write_elf(text: bytes, byteorder: str) -> bytes:
     )
 
 
+def made_before(clang: str) -> Path | None:
+    """Return the folder of objects by a clang that were made for these tests, if they were."""
+    given = os.environ.get("PYBPF_OBJECTS")
+    folder = given and Path(given, clang)
+    return folder if folder and folder.is_dir() else None
+
+
 @pytest.fixture(scope="session")
 def compiled_with(tmp_path_factory):
     """Return a function: a clang in, a folder with what it made of tests/objects out.
 
-    That is done once for all test processes.
+    That is done once for all test processes, or before them: $PYBPF_OBJECTS names a folder with one
+    of objects for each clang.
     """
 
     def objects(clang: str) -> Path:
         if shutil.which(clang) is None:
             pytest.skip(f"{clang} is not installed")
+        if (made := made_before(clang)) is not None:
+            return made
         shared = tmp_path_factory.getbasetemp()
         if os.environ.get("PYTEST_XDIST_WORKER"):
             shared = shared.parent
-        folder = shared / f"objects-{clang}"
+        folder = shared / "objects" / clang
         with (shared / f"{clang}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not folder.exists():
@@ -285,19 +295,37 @@ def compiled_with(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def newest_clang():
-    """Return the newest clang that has its version in its name, as Debian installs them."""
-    names = (path.name for part in os.get_exec_path() for path in Path(part).glob("clang-[0-9]*"))
-    versions = [int(name[6:]) for name in names if name[6:].isdecimal()]
-    if max(versions, default=0) <= 14:
+def newest_clang(tool):
+    """Return the newest clang, by the name with its version."""
+    clang = tool("objects").newest()
+    if clang is None or tool("objects").release(clang) <= 14:
         pytest.skip("there is no clang newer than 14")
-    return f"clang-{max(versions)}"
+    return clang
 
 
 @pytest.fixture(scope="session")
 def c_objects(compiled_with):
     """Return a folder with the objects of tests/objects."""
     return compiled_with("clang")
+
+
+@pytest.fixture
+def c_object(tool, tmp_path):
+    """Return a function: the name of a C program of tests/objects in, the path of its object out.
+
+    For tests that want few of them: these are compiled by themselves where $PYBPF_OBJECTS has none.
+    """
+    if shutil.which("clang") is None:
+        pytest.skip("clang is not installed")
+
+    def compiled(name: str) -> Path:
+        if (made := made_before("clang")) is not None:
+            return made / f"{name}.el.o"
+        objects = tool("objects")
+        assert objects.compile_one("clang", objects.SOURCES / f"{name}.c", "el", tmp_path)
+        return tmp_path / f"{name}.el.o"
+
+    return compiled
 
 
 @pytest.fixture(scope="session")

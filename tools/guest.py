@@ -283,6 +283,8 @@ def _guest_script(kernel: str, command: Sequence[str]) -> str:
         "PYBPF_GUEST": kernel,
         "TMPDIR": "/dev/shm",
     }
+    if objects := os.environ.get("PYBPF_OBJECTS"):  # compiled here: see tools/objects.py
+        environment["PYBPF_OBJECTS"] = str(Path(objects).absolute())
     env = shlex.join(f"{name}={value}" for name, value in environment.items())
     enter = shlex.join(["sh", "-c", 'cd "$0" && exec "$@"', str(CHECKOUT), *command])
     return f"""\

@@ -1,6 +1,11 @@
 """Compile the C programs of tests/objects: a folder in, objects of both byte orders in it.
 
     python tools/objects.py FOLDER [--clang clang-22]
+    python tools/objects.py --each FOLDER
+
+`--each` does so once with each compiler that tests ask for, clang and the newest, in a folder of
+its name: tests take them from there where $PYBPF_OBJECTS names FOLDER, as they do in guests, whose
+emulated processors would need minutes for what takes seconds outside.
 
 NAME.c becomes NAME.el.o and NAME.eb.o. A first line ``/* flags: … */`` adds to the compiler's
 flags; ``/* clang 15: … */`` asks for that release of clang or a later one, which may be installed
@@ -28,6 +33,13 @@ def release(clang: str) -> int:
     told = subprocess.run([clang, "--version"], capture_output=True, text=True, check=False).stdout
     found = re.search(r"version (\d+)", told)
     return int(found[1]) if found else 0
+
+
+def newest() -> str | None:
+    """Return the newest clang that has its version in its name, as Debian installs them."""
+    found = {path.name for part in os.get_exec_path() for path in Path(part).glob("clang-[0-9]*")}
+    versions = [int(name[6:]) for name in found if name[6:].isdecimal()]
+    return f"clang-{max(versions)}" if versions else None
 
 
 def suitable(clang: str, least: int) -> str | None:
@@ -68,11 +80,16 @@ def main() -> int:
     """Compile, print what failed; the status is 1 where nothing was compiled."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--clang", default="clang")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--clang", default="clang")
+    which.add_argument("--each", action="store_true", help="in a folder for each that tests use")
     options = parser.parse_args()
-    failed = build(options.folder, options.clang)
-    print("\n".join(f"cannot be compiled: {name}" for name in failed) or "all compiled")
-    return 0 if any(options.folder.glob("*.o")) else 1
+    folders = {options.folder: options.clang}
+    if options.each:
+        folders = {options.folder / each: each for each in ("clang", newest()) if each}
+    failed = [f"{clang}: {name}" for at, clang in folders.items() for name in build(at, clang)]
+    print("\n".join(f"cannot be compiled by {each}" for each in failed) or "all compiled")
+    return 0 if any(any(folder.glob("*.o")) for folder in folders) else 1
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ from pybpf.tracefs.dynevents.world import Formats, World
 from pybpf.tracefs.filters.judge import judge_filter
 from pybpf.tracefs.triggers.judge import judge_trigger
 
+pytestmark = pytest.mark.one_cpu
+
 ROUNDS, EACH = 5, 1000
 FILTERS = TRIGGERS = 2000
 TRACING = Path("/sys/kernel/tracing")

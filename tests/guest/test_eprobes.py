@@ -21,6 +21,8 @@ from pybpf.kernel.live import LiveTarget
 from pybpf.kernel.loader import Loaded
 from pybpf.kernel.tracefs import open_tracefs
 
+pytestmark = pytest.mark.one_cpu
+
 HITS = 10_000
 ROUND = 500
 ACCESS = 21

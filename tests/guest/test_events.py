@@ -24,6 +24,8 @@ from pybpf.kernel.ftrace.trace import trace
 from pybpf.kernel.ftrace.world import live_world
 from pybpf.kernel.tracefs import open_tracefs
 
+pytestmark = pytest.mark.one_cpu
+
 ROOT = Path(__file__).parents[2]
 TRACING = Path("/sys/kernel/tracing")
 DOCS = (ROOT / "docs/events.md").read_text()

@@ -2,40 +2,25 @@
 
 import ctypes
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-SOURCES = Path(__file__).parents[1] / "objects/src"
 OTHERS = Path(__file__).parents[1] / "objects"
 RELEASE = tuple(map(int, os.uname().release.split("-")[0].split(".")[:2]))
 
 
 @pytest.fixture
-def compiled(tool, tmp_path):
-    """Return a function: a C program in, the path of its object out."""
-    if shutil.which("clang") is None:
-        pytest.skip("clang is not installed")
-
-    def compiled(name):
-        assert tool("objects").compile_one("clang", SOURCES / f"{name}.c", "el", tmp_path)
-        return tmp_path / f"{name}.el.o"
-
-    return compiled
-
-
-@pytest.fixture
-def opened(compiled):
+def opened(c_object):
     """Return a function: a C program in, its object out, which is closed after the test."""
     from pybpf.objects.object import Object
 
     held = []
 
     def opened(name):
-        held.append(Object.open(compiled(name)))
+        held.append(Object.open(c_object(name)))
         return held[-1]
 
     yield opened

@@ -1,6 +1,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +11,6 @@ import pytest
 
 CHECKOUT = Path(__file__).parents[2]
 KERNEL = "6.12"  # the quickest to boot, and in the stable suite
-EVENTS = ["tests/guest/test_events.py", "tests/guest/test_eprobes.py"]
 
 
 def guest_py(*args, **environment):
@@ -153,11 +153,12 @@ def kernel(kernel_in_guest):
 @pytest.mark.boots_guest
 @pytest.mark.timeout(300)
 def test_a_guest_gives_output_and_status(kernel):
-    script = 'echo "$@"; echo to stderr >&2; pwd; id -u; exit 42'
-    done = guest_py("run", kernel, "--cpus", "1", "--", "sh", "-c", script, "sh", "a  b", "$c")
+    script = 'echo "$@"; echo to stderr >&2; pwd; id -u; echo $PYBPF_OBJECTS; exit 42'
+    run = ("run", kernel, "--cpus", "1", "--", "sh", "-c", script, "sh", "a  b", "$c")
+    done = guest_py(*run, PYBPF_OBJECTS="/some/objects")
 
     assert (done.stderr, done.returncode) == ("", 42)
-    assert f"a  b $c\nto stderr\n{CHECKOUT}\n0\n" == done.stdout
+    assert f"a  b $c\nto stderr\n{CHECKOUT}\n0\n/some/objects\n" == done.stdout
 
 
 @pytest.fixture
@@ -211,20 +212,16 @@ def test_an_oops_ends_a_guest_and_is_shown(kernel):
     assert "sysrq triggered crash" in done.stderr
 
 
-# Emulated kernels with two CPUs do not survive that events are switched on and off all the time.
 @pytest.mark.boots_guest
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize(
-    ("cpus", "tests"),
-    [
-        ("2", ["tests/guest", *(f"--ignore={path}" for path in EVENTS)]),
-        ("1", EVENTS),
-    ],
-    ids=["probes", "events"],
-)
-def test_the_guest_tests_pass(kernel, cpus, tests):
-    pytest_ = ["python", "-m", "pytest", "-q", "--timeout=600", "-m", "not slow", *tests]
-    done = guest_py("run", kernel, "--cpus", cpus, "--timeout", "840", "--", *pytest_)
+@pytest.mark.parametrize(("cpus", "tests"), [("2", "not one_cpu"), ("1", "one_cpu")])
+def test_the_guest_tests_pass(kernel, cpus, tests, request):
+    objects = shutil.which("clang") and request.getfixturevalue("c_objects").parent
+    pytest_ = ["python", "-m", "pytest", "-q", "--timeout=600", "-m", f"not slow and {tests}"]
+    done = guest_py(
+        *("run", kernel, "--cpus", cpus, "--timeout", "840", "--", *pytest_, "tests/guest"),
+        PYBPF_OBJECTS=str(objects or ""),
+    )
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"\b[1-9][0-9]* passed", done.stdout), done.stdout

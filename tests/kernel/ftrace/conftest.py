@@ -15,6 +15,13 @@ from pybpf.kernel.ftrace.owner import new_owner
 from pybpf.kernel.tracefs import open_tracefs
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m looks at the markers
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker("one_cpu")
+
+
 @pytest.fixture
 def tree():
     """Give access to tracefs, or skip with the reason; nothing may be left that was not there."""
