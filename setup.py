@@ -51,7 +51,7 @@ setup(
     package_data={
         "pybpf": ["_bpf_syscall.pyi", "py.typed"],
         "pybpf.inspect": ["*.html"],
-        "pybpf.target": ["profiles/*.json"],
+        "pybpf.target": ["profiles/*.xz"],
         "pybpf.tracefs.dynevents": ["data/*.xz"],
     },
     cffi_modules=["src/ffi_build.py:ffi"] if LINUX else None,

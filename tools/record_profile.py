@@ -1,6 +1,6 @@
 """Probe the kernel this runs on and print its profile: what programs may call, use and be.
 
-    python tools/record_profile.py 6.12 > pybpf/target/profiles/6.12.json
+    python tools/record_profile.py 6.12 | xz -9e > pybpf/target/profiles/6.12.json.xz
     python tools/guest.py run 6.12 -- python tools/record_profile.py --memory 6.12 > ...
 
 Every question is a program of a few instructions that is never attached and never run, or an empty

@@ -279,10 +279,11 @@ def nearest(release: str) -> str:
 
 def _packaged(name: str) -> Mapping[str, Any]:
     import json
+    import lzma
     from pathlib import Path
 
-    text = (Path(__file__).parent / "profiles" / f"{name}.json").read_text(encoding="utf-8")
-    facts: Mapping[str, Any] = json.loads(text)
+    data = (Path(__file__).parent / "profiles" / f"{name}.json.xz").read_bytes()
+    facts: Mapping[str, Any] = json.loads(lzma.decompress(data))
     return facts
 
 

@@ -3,6 +3,7 @@
 import argparse
 import doctest
 import json
+import lzma
 import re
 import shlex
 from pathlib import Path
@@ -345,8 +346,10 @@ def test_a_kernel_that_there_is_no_profile_of(pybpf):
 
 def test_the_file_of_a_profile(pybpf, tmp_path):
     path = tmp_path / "mine.json"
-    packaged = ROOT / "pybpf" / "target" / "profiles" / "6.1.json"
-    path.write_text(packaged.read_text().replace('"name": "6.1"', '"name": "mine"'))
+    packaged = ROOT / "pybpf" / "target" / "profiles" / "6.1.json.xz"
+    path.write_bytes(
+        lzma.decompress(packaged.read_bytes()).replace(b'"name": "6.1"', b'"name": "mine"')
+    )
 
     said = pybpf("verify", "--kernel", path, "--json", "--type", "xdp", "r0 = 1\nexit")
     assert (said.status, json.loads(said.out)["kernel"]["name"]) == (0, "mine")

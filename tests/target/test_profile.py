@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import lzma
 import os
 from importlib.resources import files
 
@@ -16,6 +17,10 @@ from pybpf.target.profile import NAMES, Origin, ProfileError, nearest, profile, 
 PROFILES = [profile(name) for name in NAMES]
 each = pytest.mark.parametrize("known", PROFILES, ids=NAMES)
 FOLDER = files("pybpf.target").joinpath("profiles")
+
+
+def packaged(name):
+    return lzma.decompress(FOLDER.joinpath(f"{name}.json.xz").read_bytes())
 
 
 def may(known, prog_type, helper, attach=0, **options):
@@ -171,7 +176,7 @@ def test_what_compiled_scripts_may_use(name, lacking):
 
 def test_a_file(tmp_path):
     path = tmp_path / "mine.json"
-    path.write_bytes(FOLDER.joinpath("6.1.json").read_bytes())
+    path.write_bytes(packaged("6.1"))
 
     assert profile(path).release == profile("6.1").release
     assert profile(str(path)).map_types == profile("6.1").map_types
@@ -233,7 +238,7 @@ def test_a_file_that_is_none(tmp_path, content, message):
 )
 def test_a_file_with_a_wrong_value(tmp_path, changes):
     path = tmp_path / "bad.json"
-    path.write_text(json.dumps(json.loads(FOLDER.joinpath("6.1.json").read_text()) | changes))
+    path.write_text(json.dumps(json.loads(packaged("6.1")) | changes))
 
     with pytest.raises(ProfileError, match="no kernel "):
         profile(path)
@@ -247,7 +252,7 @@ def test_a_file_that_is_not_there(tmp_path):
 
 
 def test_the_files_are_small():
-    assert sum(len(FOLDER.joinpath(f"{name}.json").read_bytes()) for name in NAMES) < 150_000
+    assert sum(len(packaged(name)) for name in NAMES) < 150_000
 
 
 @pytest.mark.parametrize(
