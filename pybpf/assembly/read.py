@@ -16,10 +16,10 @@ from pybpf.assembly.maps import MapReader
 from pybpf.assembly.unit import TEXT, Extern, Function, Map, Unit
 from pybpf.dataclass import dataclass, field
 from pybpf.errors import AssemblyError, Diagnostic, Severity
-from pybpf.isa.assembler import FAULTS_AT_MOST, assemble_items, failure
+from pybpf.isa.assembler import assemble_items, failure
 from pybpf.isa.expressions import REGISTER, Tokens, unescape
 from pybpf.isa.insn import ByteOrder, Program
-from pybpf.isa.lexer import Label, Statement, Token, lex
+from pybpf.isa.lexer import FAULTS_AT_MOST, Label, Statement, Token, lex
 from pybpf.isa.operands import Outside
 from pybpf.isa.table import OPS
 from pybpf.objfile.sections import kinds, parse

@@ -64,12 +64,17 @@ class Blob:
 _VOID = Blob("little", array("I", [0] * HEAD), array("I", [0]), b"", 1, 0)
 
 
+def byteorder_of(data: bytes) -> ByteOrder | None:
+    """Return the byte order that a BTF's first two bytes tell, None for those of no BTF."""
+    orders: dict[bytes, ByteOrder] = {b"\x9f\xeb": "little", b"\xeb\x9f": "big"}
+    return orders.get(data[:2])
+
+
 def parse(data: bytes, base: Blob | None = None) -> Blob:
     """Take a BTF apart. Raises BtfError for bytes that are none, or end before its parts do."""
-    order = {0xEB9F: "little", 0x9FEB: "big"}.get(int.from_bytes(data[:2], "little"))
-    if order is None:
+    byteorder = byteorder_of(data)
+    if byteorder is None:
         raise BtfError("its first two bytes are not 0xeb9f", 0)
-    byteorder: ByteOrder = "little" if order == "little" else "big"
     if len(data) < _HEADER_SIZE:
         raise BtfError(f"a header has {_HEADER_SIZE} bytes, and there are {len(data)}", 0)
     mark = "<" if byteorder == "little" else ">"

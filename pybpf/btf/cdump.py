@@ -255,7 +255,8 @@ class _Writer:
         self._count(len(t.values))
         pad = "\t" * (indent + 1)
         lines = [
-            f"{pad}{self._names.unique(name)} = {_literal(value)},\n" for name, value in t.values
+            f"{pad}{self._names.unique(name or '_')} = {_literal(value)},\n"
+            for name, value in t.values
         ]
         wide = any(not -(1 << 31) <= value < 1 << 32 for _, value in t.values)
         mode = "" if t.size == (8 if wide else 4) else _MODES.get(t.size, "")

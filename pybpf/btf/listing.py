@@ -50,9 +50,14 @@ def lines(btf: Btf, numbers: Iterable[int] | None = None) -> Iterator[str]:
 
 def _pairs(fact: Mapping[str, Any]) -> str:
     return " ".join(
-        f"'{value or '(anon)'}'" if key in _QUOTED else f"{key}={value}"
+        f"'{_quotable(value) or '(anon)'}'" if key in _QUOTED else f"{key}={value}"
         for key, value in fact.items()
     )
+
+
+def _quotable(name: str) -> str:
+    """Return a name without what could upset a terminal, or begin another line."""
+    return name if name.isprintable() else name.encode("unicode_escape").decode()
 
 
 def _name(name: str) -> str:

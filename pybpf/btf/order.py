@@ -26,6 +26,9 @@ from pybpf.btf.types import (
     Var,
     references,
 )
+from pybpf.errors import BtfError
+
+_DEEPEST = 100_000
 
 
 class Step(NamedTuple):
@@ -38,20 +41,24 @@ class Step(NamedTuple):
 def ordered(roots: Iterable[int], type_of: Callable[[int], BtfType | None]) -> list[Step]:
     """Return the steps in which types are declared so that each knows those it needs.
 
-    Types that hold themselves, as no C can have, are declared in some order. However deep they are
-    nested, nothing here recurs.
+    Raises BtfError for types that hold themselves, as no C can have, or are nested too deep.
     """
     steps: list[Step] = []
     done: set[Step] = set()
-    known: set[Step] = set()
+    known: dict[Step, bool] = {}  # whether all that it needs was seen
     waiting: list[tuple[Step, Iterator[Step]]] = []
 
     def visit(step: Step) -> None:
         t = type_of(step.number)
-        step = step._replace(whole=step.whole or _is_inline(t))
+        if not step.whole and _is_inline(t):
+            step = Step(step.number, whole=True)
         if step not in known:
-            known.add(step)
+            if len(waiting) == _DEEPEST:
+                raise BtfError(f"type {step.number} is nested deeper than {_DEEPEST}")
+            known[step] = False
             waiting.append((step, _needs(t, whole=step.whole)))
+        elif not known[step]:
+            raise BtfError(f"type {step.number} holds itself")
 
     for root in roots:
         visit(Step(root, whole=True))
@@ -61,6 +68,7 @@ def ordered(roots: Iterable[int], type_of: Callable[[int], BtfType | None]) -> l
                 visit(need)
                 continue
             waiting.pop()
+            known[step] = True
             declared = _declared(step, type_of(step.number))
             if declared is None or {declared, Step(step.number, whole=True)} & done:
                 continue

@@ -14,6 +14,7 @@ from __future__ import annotations
 import struct
 from typing import BinaryIO, NoReturn
 
+from pybpf.btf.blob import byteorder_of
 from pybpf.btf.reader import Btf
 from pybpf.errors import BtfError, ObjectError
 
@@ -32,7 +33,8 @@ def read_btf(path: str, base: Btf | None = None) -> Btf:
     with open(path, "rb") as file:  # noqa: PTH123 - pathlib loads slowly
         start = file.read(64)
         if start[:4] != b"\x7fELF":
-            data = start + file.read(_MOST + 1)
+            # What is none need not be read: some devices have no end.
+            data = start + (file.read(_MOST) if byteorder_of(start) else b"")
             if len(data) > _MOST:
                 raise ObjectError(path, f"over {_MOST >> 20} MiB are more than any BTF has")
             return _parsed(data, path, None, base)

@@ -34,7 +34,13 @@ def main(options: argparse.Namespace) -> int:
     """Assemble one file."""
     from pybpf.assembly.read import read
 
-    source = inputs.read_text(options.file)
+    data = inputs.read_bytes(options.file)
+    if data.startswith(inputs.ELF):
+        raise UsageError(
+            f"{options.file} is an object file, and no text\n"
+            "  hint: `pybpf dis` shows what it holds"
+        )
+    source = inputs.as_text(options.file, data)
     unit = read(source.text, source.name, "big" if options.big_endian else "little")
     for warning in unit.warnings:
         print(warning.render(), file=sys.stderr)

@@ -8,6 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from pybpf.cli import UsageError
+from pybpf.errors import BtfError, ObjectError
 from pybpf.target.kernel_types import LIVE
 
 if TYPE_CHECKING:
@@ -32,13 +33,22 @@ def declare(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Print the types of one file."""
-    btf = _opened(options.source, options.base)
+    path, base = _paths(options.source, options.base)
+    btf = _opened(path, None if base is None else _opened(base))
     numbers = None if options.type is None else _named(btf, options.type)
+    try:
+        _print(btf, numbers, options)
+    except BtfError as error:  # what is no type was refused before: this is one that cannot be
+        raise ObjectError(path, error.reason, section=".BTF", offset=error.offset) from None
+    return 0
+
+
+def _print(btf: Btf, numbers: list[int] | None, options: argparse.Namespace) -> None:
     if options.format == "c":
         from pybpf.btf.cdump import dump
 
         sys.stdout.write(dump(btf, numbers))
-        return 0
+        return
     from pybpf.btf.listing import facts, lines
 
     rows: Iterable[str] = lines(btf, numbers)
@@ -48,25 +58,29 @@ def main(options: argparse.Namespace) -> int:
         rows = (json.dumps(fact) for fact in facts(btf, numbers))
     for row in rows:
         print(row)
-    return 0
 
 
-def _opened(source: str, base: str | None) -> Btf:
-    """Return the BTF that an argument names; raises UsageError, ObjectError."""
+def _paths(source: str, base: str | None) -> tuple[str, str | None]:
+    """Return the files of the types that an argument names, and of their base; else UsageError."""
+    if os.path.lexists(source):
+        return source, base
+    name = _OWN if source == "live" else source
+    path = os.path.join(_FOLDER, name)  # noqa: PTH118
+    if name and "/" not in name and os.path.exists(path):  # noqa: PTH110 - pathlib loads slowly
+        return path, base or (None if name == _OWN else LIVE)
+    if source == "live":
+        raise UsageError("this kernel does not tell its types (CONFIG_DEBUG_INFO_BTF)")
+    raise UsageError(f"there is no file '{source}', and no such module with types")
+
+
+def _opened(path: str, base: Btf | None = None) -> Btf:
+    """Return the BTF in a file; raises UsageError, ObjectError."""
     from pybpf.btf.source import read_btf
 
-    if not os.path.exists(source):  # noqa: PTH110 - pathlib loads slowly
-        name = _OWN if source == "live" else source
-        path = os.path.join(_FOLDER, name)  # noqa: PTH118
-        if "/" in source or not os.path.exists(path):  # noqa: PTH110
-            if source == "live":
-                raise UsageError("this kernel does not tell its types (CONFIG_DEBUG_INFO_BTF)")
-            raise UsageError(f"there is no file '{source}', and no such module with types")
-        source, base = path, base or (None if name == _OWN else LIVE)
     try:
-        return read_btf(source, None if base is None else read_btf(base))
+        return read_btf(path, base)
     except OSError as error:
-        raise UsageError(f"cannot read {error.filename}: {error.strerror}") from None
+        raise UsageError(f"cannot read {path or repr(path)}: {error.strerror}") from None
 
 
 def _named(btf: Btf, names: list[str]) -> list[int]:

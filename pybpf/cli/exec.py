@@ -94,8 +94,7 @@ def _batch(options: argparse.Namespace) -> int:
 
 
 def _program(name: str) -> Program:
-    """Read a program in whatever form it is; raises UsageError, EncodingError, AssemblyError."""
-    from pybpf.cli.subjects import plain_text
+    """Read a program in whatever form it is; raises UsageError, ObjectError, AssemblyError."""
     from pybpf.isa.assembler import assemble
     from pybpf.isa.encoding import decode
 
@@ -104,11 +103,14 @@ def _program(name: str) -> Program:
     if data.startswith(inputs.ELF):
         raise UsageError(f"{name} is an object; only `pybpf verify` takes those")
     title = "<program>" if is_text else "<stdin>" if name == "-" else name
-    code = inputs.from_hex(data)
+    code = inputs.from_hex(data, title)
     if not code.strip():
         raise UsageError(f"{title} is empty")
-    text = None if code is not data else plain_text(data)
-    return decode(code) if text is None else assemble(text, title)
+    text = None if code is not data else inputs.plain_text(data)
+    if text is not None:
+        return assemble(text, title)
+    with inputs.instructions(code, title):
+        return decode(code)
 
 
 def _observers(options: argparse.Namespace) -> tuple[Tracer | None, Coverage | None]:

@@ -7,10 +7,12 @@ import re
 import stat
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pybpf.cli import UsageError
+from pybpf.errors import EncodingError, ObjectError
 from pybpf.source import Source
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ _DEFAULT_MAP = 4096
 _LIKE_A_FILE = re.compile(r"[\w./~+-]+")
 _LONGEST = 256 << 20
 _PAGE = 4096
+_SLOT = 8
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
@@ -42,20 +45,47 @@ def read_bytes(name: str, most: int | None = None) -> bytes:
             with open(name, "rb") as file:  # noqa: PTH123 - pathlib loads slowly
                 data = file.read(size)
     except OSError as error:
-        raise UsageError(f"cannot read {name}: {error.strerror}") from None
+        raise UsageError(f"cannot read {name or repr(name)}: {error.strerror}") from None
     if most is None and len(data) > _LONGEST:
         raise UsageError(f"cannot read {name}: it has more than {_LONGEST >> 20} MiB")
     return data
 
 
-def from_hex(data: bytes) -> bytes:
-    """Return bytes that were written in hexadecimal, with any white space; others as they are."""
+def from_hex(data: bytes, name: str) -> bytes:
+    """Return bytes that were written in hexadecimal, with any white space; others as they are.
+
+    Raises UsageError, which says ``name``, where a digit is missing.
+    """
     digits = re.sub(rb"\s|0[xX]|,", b"", data)
     if not data.isascii() or not re.fullmatch(rb"[0-9a-fA-F]*", digits) or not data.strip():
         return data
     if len(digits) % 2:
-        raise UsageError("an odd number of hexadecimal digits")
+        raise UsageError(f"{name} holds an odd number of hexadecimal digits: {len(digits)}")
     return bytes.fromhex(digits.decode())
+
+
+@contextmanager
+def instructions(data: bytes, name: str) -> Iterator[None]:
+    """Make ObjectErrors, which name the file and the place, of EncodingErrors about raw bytes.
+
+    The offset is that in ``data``, which was perhaps written in hexadecimal.
+    """
+    try:
+        yield
+    except EncodingError as error:
+        hint = "this is text: `pybpf asm` makes instructions of it"
+        hints = () if plain_text(data) is None else (hint,)
+        place = _SLOT * error.index
+        raise ObjectError(name, error.reason, offset=place, hints=hints) from None
+
+
+def plain_text(data: bytes) -> str | None:
+    """Return bytes as text, or None where they are none."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
 
 
 def read_text(name: str) -> Source:

@@ -26,21 +26,23 @@ _ID, _PIN = "prog:", "pinned:"
 def opened(name: str, byteorder: ByteOrder = "little") -> Object | Code | Loaded:
     """Return what an argument names; ``byteorder`` is that of raw instructions.
 
-    Raises UsageError, ObjectError, EncodingError or KernelError for what is none of it.
+    Raises UsageError, ObjectError or KernelError for what is none of it.
     """
     if name.startswith((_ID, _PIN)):
         return _loaded(name)
     data = inputs.read_bytes(name)
+    title = "<stdin>" if name == "-" else name
     if data.startswith(inputs.ELF):
         from pybpf.objfile.object import Object
 
-        return Object.parse(data, "<stdin>" if name == "-" else name)
-    code = inputs.from_hex(data)
-    if not code:
-        raise UsageError(f"{name} is empty")
+        return Object.parse(data, title)
+    code = inputs.from_hex(data, title)
+    if not code.strip():
+        raise UsageError(f"{title} is empty")
     from pybpf.inspect.code import of_bytes
 
-    return of_bytes(code, byteorder, "<stdin>" if name == "-" else name.rpartition("/")[2])
+    with inputs.instructions(code, title):
+        return of_bytes(code, byteorder, title.rpartition("/")[2])
 
 
 def _loaded(name: str) -> Loaded:

@@ -52,8 +52,8 @@ def subjects(
 ) -> Sequence[Subject]:
     """Return the programs that the options name; scripts are compiled for the BPF of a kernel.
 
-    Raises UsageError where there is none, ObjectError, SourceError or EncodingError where it is
-    not what it should be.
+    Raises UsageError where there is none, ObjectError or SourceError where it is not what it
+    should be.
     """
     if options.file is None:
         raise UsageError("nothing to verify\n  hint: an object, a script, or --batch FILE")
@@ -193,12 +193,13 @@ def _one(data: bytes | None, options: argparse.Namespace) -> Subject:
     is_file = data is not None
     if data is None:
         data = os.fsencode(options.file)
-    code = inputs.from_hex(data)
+    code = inputs.from_hex(data, title)
     if not code.strip():
         raise UsageError(f"{title} holds no instruction")
-    text = None if code is not data else plain_text(data)
+    text = None if code is not data else inputs.plain_text(data)
     if text is None:
-        return _attached(of_bytes(code, prog_type, attach, options.type), options.type)
+        with inputs.instructions(code, title):
+            return _attached(of_bytes(code, prog_type, attach, options.type), options.type)
     if not is_file and re.fullmatch(r"[\w./~+-]+", text) and text != "exit":
         raise UsageError(f"there is no file '{text}', and it is no program either")
     program = replace(assemble(text, title), prog_type=prog_type, expected_attach_type=attach)
@@ -221,15 +222,6 @@ def _attached(subject: Subject, name: str) -> Subject:
     if section is None or Trait.BTF not in section.kind.traits:
         return subject
     return replace(subject, program=replace(subject.program, attach_to=section.target))
-
-
-def plain_text(data: bytes) -> str | None:
-    """Return bytes as text, or None where they are none."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        return None
-    return None if "\0" in text else text
 
 
 def _map(text: str) -> MapSpec:

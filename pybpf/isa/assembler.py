@@ -33,7 +33,7 @@ from pybpf.isa.expressions import REGISTER
 from pybpf.isa.helpers import HELPER_NAMES, HELPERS
 from pybpf.isa.insn import Insn, Program, insn
 from pybpf.isa.layout import distances
-from pybpf.isa.lexer import Label, Statement, Token, lex
+from pybpf.isa.lexer import FAULTS_AT_MOST, Label, Statement, Token, lex
 from pybpf.isa.operands import Cursor, Outside, Scope
 from pybpf.isa.table import OPS, ROWS, Effect, Form, OpSpec
 from pybpf.isa.uapi import CONSTANTS
@@ -61,10 +61,6 @@ _U32 = 0xFFFFFFFF
 _BEGINNINGS = (
     "call", "callx", "exit", "goto", "gotol", "if", "lock", "may_goto", "store_release",
 )  # fmt: skip
-
-
-FAULTS_AT_MOST = 20
-"""How many faults of one text are told."""
 
 
 def assemble(text: str, name: str = "<asm>") -> Program:

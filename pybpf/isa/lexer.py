@@ -20,9 +20,14 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from pybpf.dataclass import dataclass
-from pybpf.errors import Diagnostic
+from pybpf.errors import AssemblyError, Diagnostic
 from pybpf.source import Source, Span
 
+FAULTS_AT_MOST = 20
+"""How many faults of one text are told."""
+_ROOM = 1_200_000
+"""Of a text: a token takes 1, a label 2, a statement 3. 200,000 instructions take some 400 MB."""
+_LONGEST_WORD, _LONGEST_STRING = 4096, 1 << 16
 _NAME = r"[A-Za-z_.$@][A-Za-z0-9_.$@]*"
 _HEADER = re.compile(rf"[ \t]*[0-9a-f]{{8,16}}[ \t]+<(?P<name>{_NAME})>:[ \t\r]*$")
 _DECORATION = re.compile(
@@ -81,13 +86,16 @@ class Statement:
 def lex(source: Source, faults: list[Diagnostic]) -> Iterator[Label | Statement]:
     """Yield the labels and statements of a source.
 
-    ``faults`` gets what is wrong; the rest of such a line is left out.
+    ``faults`` gets what is wrong; the rest of such a line is left out. Raises AssemblyError where
+    there are too many faults, or where the text is too long.
     """
-    lines = _Lines(source, _joined(source, faults), faults)
+    lines = _Lines(source, _joined(source, faults), faults, _ROOM)
     start = 0
     for line in lines.text.split("\n"):
         end = start + len(line)
         yield from lines.lex(start, end)
+        if len(faults) > FAULTS_AT_MOST:
+            raise AssemblyError(faults[:FAULTS_AT_MOST])
         start = end + 1
 
 
@@ -111,11 +119,12 @@ def _joined(source: Source, faults: list[Diagnostic]) -> str:
     return _CONTINUED.sub(blank, text)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Lines:
     source: Source
     text: str
     faults: list[Diagnostic]
+    room: int
 
     # line = header | [index ":"] [bytes] ["(" opcode ")"] {{label} [statement] ";"} [comment]
     def lex(self, start: int, end: int) -> Iterator[Label | Statement]:
@@ -139,11 +148,13 @@ class _Lines:
                 position = label.end()
             tokens, position = self._statement(position, end)
             if tokens:
+                self._take(3, tokens[0].start)
                 span = Span(self.source, tokens[0].start, tokens[-1].end)
                 tokens.append(Token("end", "", span.end, span.end))
                 yield Statement(tuple(tokens), opcode, span)
 
     def _label(self, found: re.Match[str], group: str) -> Label:
+        self._take(2, found.start(group))
         return Label(found[group], Span(self.source, *found.span(group)))
 
     def _statement(self, position: int, end: int) -> tuple[list[Token], int]:
@@ -166,10 +177,22 @@ class _Lines:
                 break
             match found.lastgroup:
                 case "mark" | "number" | "string" | "word" as kind:
+                    if position - start > (_LONGEST_STRING if kind == "string" else _LONGEST_WORD):
+                        wrong = f"{position - start} characters are more than any {kind} has"
+                        self.faults.append(Diagnostic(wrong, Span(self.source, start, start + 1)))
+                        return [], end
+                    self._take(1, start)
                     tokens.append(Token(kind, found[0], start, position))
                 case _:  # blanks and comments
                     pass
         return tokens, position
+
+    def _take(self, room: int, start: int) -> None:
+        """Take room for what is at a place; raises AssemblyError where there is none left."""
+        self.room -= room
+        if self.room < 0:
+            wrong = "the text up to here is as long as any that can be assembled at once"
+            raise AssemblyError(Diagnostic(wrong, Span(self.source, start, start + 1)))
 
 
 def _directive(tokens: list[Token]) -> bool:

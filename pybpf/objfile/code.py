@@ -41,6 +41,7 @@ _LDDW, _CALL, _EXIT = OPS["lddw"].opcode, OPS["call_local"].opcode, OPS["exit"].
 _PSEUDO_CALL, _PSEUDO_KFUNC, _PSEUDO_FUNC = (
     OPS[name].src or 0 for name in ("call_local", "call_kfunc", "lddw_func")
 )
+_FUNCTIONS_AT_MOST = 30_000
 _SLOTS_AT_MOST = 1_000_000
 """The most instructions that a kernel takes."""
 _ALL_SLOTS_AT_MOST = 2_000_000
@@ -97,7 +98,8 @@ class Linked:
 def functions(elf: Elf) -> tuple[Function, ...]:
     """Return the functions of all sections that hold instructions, by section and place.
 
-    Raises ObjectError for one that is not wholly within its section or no whole instructions.
+    Raises ObjectError for one that is not wholly within its section or no whole instructions, and
+    for more than any compiler makes.
     """
     found = []
     for section in elf.sections:
@@ -116,6 +118,9 @@ def functions(elf: Elf) -> tuple[Function, ...]:
                 Visibility.HIDDEN, Visibility.INTERNAL,
             }  # fmt: skip
             found.append(Function(symbol.name, section, symbol.value, size, is_global))
+    if len(found) > _FUNCTIONS_AT_MOST:
+        reason = f"{len(found)} functions are more than {_FUNCTIONS_AT_MOST}"
+        raise ObjectError(elf.path, reason)
     return tuple(found)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _SECTIONS_AT_MOST = 20_000
 _NAMES_AT_MOST = 64 << 20
-_SECTION_HEADER = 64
+_FILE_HEADER = _SECTION_HEADER = 64
 _SHF_EXECINSTR = 4
 _EMPTY = frozenset({"SHT_NOBITS", "SHT_NULL"})
 """Sections that take no room in the file."""
@@ -221,6 +221,9 @@ class _Reader:
         """Return name and header of each section, as pyelftools reads them."""
         if self._data[:4] != b"\x7fELF":
             raise ObjectError(self._path, "no ELF file: it does not begin with 7f 45 4c 46")
+        if len(self._data) < _FILE_HEADER:
+            reason = f"no ELF file: it has only {len(self._data)} bytes"
+            raise ObjectError(self._path, reason)
         import io
 
         from elftools.elf.elffile import ELFFile

@@ -154,7 +154,9 @@ def of_bytes(code: bytes, prog_type: ProgType, attach: AttachType | None, name: 
     Raises EncodingError where they end within a slot.
     """
     if len(code) % _SLOT:
-        raise EncodingError(len(code) // _SLOT, f"the last slot has {len(code) % _SLOT} of 8 bytes")
+        raise EncodingError(
+            len(code) // _SLOT, f"the last slot has only {len(code) % _SLOT} of 8 bytes"
+        )
     return Subject(name, CorpusProgram("0", int(prog_type), code, int(attach or 0)))
 
 

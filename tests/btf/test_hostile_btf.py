@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pybpf.btf import order
 from pybpf.btf.abi import Encoding, Kind
 from pybpf.btf.builder import Builder
 from pybpf.btf.cdump import dump
@@ -124,6 +125,41 @@ def test_many_values_of_one_name():
     assert btf.enumerator("A") is None
 
 
+@pytest.mark.parametrize(
+    "ring",
+    [
+        pytest.param([Reference(Kind.TYPEDEF, 1, "t")], id="typedef"),
+        pytest.param([Composite(Kind.STRUCT, "s", 4, (Field("a", 1, 0),))], id="structure"),
+        pytest.param([Array(2, 2, 2), Reference(Kind.TYPEDEF, 1, "t")], id="array"),
+        pytest.param(
+            [Composite(Kind.STRUCT, "s", 4, (Field("", 2, 0),)),
+             Composite(Kind.UNION, "", 4, (Field("a", 1, 0),))], id="nameless",
+        ),
+    ],
+)  # fmt: skip
+def test_types_that_hold_themselves(ring):
+    with pytest.raises(BtfError, match=r"type [12] holds itself"):
+        dump(built(*ring))
+
+
+def test_types_that_refer_to_themselves_by_name():
+    node = Composite(Kind.STRUCT, "node", 8, (Field("next", 2, 0),))
+    assert "\tstruct node *next;\n" in dump(built(node, Reference(Kind.PTR, 1)))
+
+
+def test_names_that_are_none():
+    btf = built(Enum(Kind.ENUM, "e", 4, signed=True, values=(("", 1), ("", 2), ("a\x1b\n", 3))))
+    assert "enum e {\n\t_ = 1,\n\t____2 = 2,\n\ta__ = 3,\n};" in dump(btf)
+    assert list(lines(btf))[-1] == "\t'a\\x1b\\n' val=3"
+
+
+def test_too_deep(monkeypatch):
+    monkeypatch.setattr(order, "_DEEPEST", 10)
+    typedefs = [Reference(Kind.TYPEDEF, n + 2, f"t{n}") for n in range(11)]
+    with pytest.raises(BtfError, match="type 11 is nested deeper than 10"):
+        dump(built(*typedefs, Forward("end")))
+
+
 @pytest.mark.parametrize("count", [20_000])
 def test_long_chains(count):
     """Each refers to the next, or to all that follow by what it refers to."""
@@ -133,7 +169,7 @@ def test_long_chains(count):
     assert "struct s0 {" in dump(built(*names, Forward("end")))
     pointers = [Reference(Kind.PTR, n + 2) for n in range(count)]
     with pytest.raises(BtfError, match="type 65 is nested deeper than 64"):
-        dump(built(*pointers, Reference(Kind.TYPEDEF, 1, "t")))
+        dump(built(*pointers, Forward("end"), Reference(Kind.TYPEDEF, 1, "t")))
 
 
 def built(*types):

@@ -23,6 +23,11 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "latin1").write_bytes(b"BEGIN { \xe4 }\n")
     (tmp_path / "unreadable.ply").symlink_to("unreadable.ply")
     (tmp_path / "events").write_text('{"probe": "interval:1s"}\nnonsense\n')
+    (tmp_path / "text.s").write_text("r0 = 0\nexit\n")
+    (tmp_path / "odd.bin").write_bytes(bytes.fromhex("b700000000000000 95"))
+    (tmp_path / "bad.bin").write_bytes(bytes.fromhex("b700000000000000 ff00000000000000"))
+    (tmp_path / "odd.hex").write_text("95 00 0")
+    (tmp_path / "short.o").write_bytes(b"\x7fELF")
     (tmp_path / "script.ply").write_text("BEGIN {\n    nosuch(1);\n}\n")
     return tmp_path
 
@@ -52,7 +57,31 @@ RUN_HELP = "\n  hint: `pybpf run -h` shows the arguments"
         (["asm", "folder"], "error: cannot read folder: Is a directory"),
         (["asm", "nosuch"], "error: cannot read nosuch: No such file or directory"),
         (["dis", "nosuch"], "error: cannot read nosuch: No such file or directory"),
+        (["dis", ""], "error: cannot read '': No such file or directory"),
         (["dis", "empty"], "error: empty is empty"),
+        (
+            ["dis", "text.s"],
+            text(
+                "error: text.s: offset 0x8: the last slot has only 4 of 8 bytes\n",
+                "  hint: this is text: `pybpf asm` makes instructions of it",
+            ),
+        ),
+        (["dis", "odd.bin"], "error: odd.bin: offset 0x8: the last slot has only 1 of 8 bytes"),
+        (["inspect", "bad.bin"], "error: bad.bin: offset 0x8: no instruction has opcode 0xff"),
+        (["exec", "bad.bin"], "error: bad.bin: offset 0x8: no instruction has opcode 0xff"),
+        (
+            ["verify", "--type", "xdp", "odd.bin"],
+            "error: odd.bin: offset 0x8: the last slot has only 1 of 8 bytes",
+        ),
+        (["dis", "odd.hex"], "error: odd.hex holds an odd number of hexadecimal digits: 5"),
+        (["dis", "short.o"], "error: short.o: no ELF file: it has only 4 bytes"),
+        (
+            ["asm", "short.o"],
+            text(
+                "error: short.o is an object file, and no text\n",
+                "  hint: `pybpf dis` shows what it holds",
+            ),
+        ),
         (
             ["run", "script.ply"],
             text(

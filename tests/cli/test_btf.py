@@ -64,7 +64,11 @@ def test_what_goes_on_from_another(pybpf, file, tmp_path):
     [
         (["nosuch"], "there is no file 'nosuch', and no such module with types"),
         (["./nosuch"], "there is no file './nosuch', and no such module with types"),
+        ([""], "there is no file '', and no such module with types"),
         (["/"], "cannot read /: Is a directory"),
+        (["/proc/self/mem"], "cannot read /proc/self/mem: Input/output error"),
+        (["FILE", "--base", ""], "cannot read '': No such file or directory"),
+        (["/dev/zero"], "/dev/zero: offset 0x0: no BTF: its first two bytes are not 0xeb9f"),
         (["/dev/null"], "/dev/null: offset 0x0: no BTF: its first two bytes are not 0xeb9f"),
         (["FILE", "--type", "piont"], "no type is called 'piont'; did you mean 'point'?"),
     ],
@@ -72,3 +76,19 @@ def test_what_goes_on_from_another(pybpf, file, tmp_path):
 def test_what_cannot_be(pybpf, file, arguments, error):
     said = pybpf("btf", *(file if word == "FILE" else word for word in arguments))
     assert (said.status, said.out, said.err) == (1, "", f"error: {error}\n")
+
+
+def test_types_that_cannot_be_are_those_of_the_file(pybpf, tmp_path):
+    builder = Builder()
+    builder.add(Reference(Kind.TYPEDEF, 2, "one"))
+    builder.add(Reference(Kind.TYPEDEF, 1, "other"))
+    (tmp_path / "ring").write_bytes(builder.blob())
+    said = pybpf("btf", str(tmp_path / "ring"))
+    error = f"error: {tmp_path}/ring: section .BTF: type 1 holds itself\n"
+    assert (said.status, said.out, said.err) == (1, "", error)
+
+
+def test_a_link_to_itself_is_a_file(pybpf, tmp_path):
+    (tmp_path / "loop").symlink_to("loop")
+    said = pybpf("btf", str(tmp_path / "loop"))
+    assert said.err == f"error: cannot read {tmp_path}/loop: Too many levels of symbolic links\n"

@@ -127,8 +127,11 @@ def test_raw_instructions(pybpf, stdin):
 @pytest.mark.parametrize(
     ("data", "error"),
     [
-        (b"", "error: - is empty\n"),
-        (b"\x95" + bytes(10), "error: instruction 1: the last slot has only 3 of 8 bytes\n"),
+        (b"", "error: <stdin> is empty\n"),
+        (
+            b"\x95" + bytes(10),
+            "error: <stdin>: offset 0x8: the last slot has only 3 of 8 bytes\n",
+        ),
         (b"hello, world\n", None),
         (b"\x7fELF", None),
         (b"\x7fELF" + bytes(100), None),

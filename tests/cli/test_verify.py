@@ -388,7 +388,11 @@ def test_an_object_that_is_damaged(verify, tmp_path):
 
 
 BAD_CODE = [
-    ("9500000000000000 950000", "error: instruction 1: the last slot has 3 of 8 bytes\n", ""),
+    (
+        "9500000000000000 950000",
+        "error: <stdin>: offset 0x8: the last slot has only 3 of 8 bytes\n",
+        "",
+    ),
     ("0500050000000000 9500000000000000", "", "jump out of range from insn 0 to 6"),
     ("0500feff00000000 9500000000000000", "", "jump out of range from insn 0 to -1"),
     (

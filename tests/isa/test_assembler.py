@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pybpf.errors import AssemblyError
+from pybpf.isa import lexer
 from pybpf.isa.assembler import assemble
 from pybpf.isa.disassembler import format_insn
 from pybpf.isa.insn import insn
@@ -495,7 +496,7 @@ def test_second_statement_of_a_line_is_pointed_at():
 
 def test_a_register_of_thousands_of_digits_is_refused():
     with pytest.raises(AssemblyError, match="there is no register"):
-        assemble(f"r1{'9' * 5000} = 1")
+        assemble(f"r1{'9' * 4000} = 1")
 
 
 def test_a_byte_that_is_no_text_is_named():
@@ -556,3 +557,37 @@ def test_not_all_of_a_thousand_faults_are_told():
         assemble("nothing\n" * 1000)
 
     assert len(caught.value.diagnostics) == 20
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [("goto " + "a" * 4097, "word"), ("r0 = " + "1" * 4097, "number"),
+     ('.ascii "' + "a" * 65_535 + '"', "string")],
+)  # fmt: skip
+def test_a_word_without_end(text, what):
+    with pytest.raises(AssemblyError, match=f"characters are more than any {what} has"):
+        assemble(text)
+
+
+def test_not_all_of_a_thousand_bad_characters_are_told():
+    with pytest.raises(AssemblyError) as caught:
+        assemble("\x01\n" * 1000)
+    assert len(caught.value.diagnostics) == 20
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("r0 = 0\n" * 3, (3, 1)),
+        ("a:\n" * 8, (8, 1)),
+        ("r0 = " + "-" * 99, (1, 19)),
+        ("x;" * 5, (1, 7)),
+    ],
+)
+def test_a_text_that_is_too_long(monkeypatch, text, place):
+    monkeypatch.setattr(lexer, "_ROOM", 15)
+    with pytest.raises(AssemblyError) as caught:
+        assemble(text)
+    (fault,) = caught.value.diagnostics
+    assert (fault.span.line, fault.span.column) == place
+    assert fault.message == "the text up to here is as long as any that can be assembled at once"

@@ -121,6 +121,14 @@ def test_many_functions_relocations_and_equal_names():
     assert {"f.1", "f.19999"} < set(linked.program.labels)
 
 
+def test_more_functions_than_any_compiler_makes():
+    count = 30_001
+    symbols = b"".join(symbol(1, 0x12, 1, 0, 16) for _ in range(count - 1))
+    assert Maker(symbols=symbol(1, 0x12, 1, 0, 16) + symbols).refused() == (
+        "x.o: 30001 functions are more than 30000"
+    )
+
+
 # --- types ----------------------------------------------------------------------------------------
 
 

@@ -70,5 +70,5 @@ def test_bytes_are_taken_as_they_are():
     assert subject.text(0) == "ff ff ff ff ff ff ff ff"
     assert subject.text(1) == "goto pc+16"
     assert subject.span(0) is subject.line(0) is None
-    with pytest.raises(EncodingError, match="instruction 1: the last slot has 1 of 8 bytes"):
+    with pytest.raises(EncodingError, match="instruction 1: the last slot has only 1 of 8 bytes"):
         of_bytes(bytes(9), ProgType.XDP, None, "x")
