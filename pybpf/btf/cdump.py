@@ -158,7 +158,9 @@ class _Writer:
                     tag = t.name if t.attribute else f'btf_type_tag("{t.name}")'
                     said.insert(0, f"__attribute__(({tag}))")
                 case Reference() if t.kind is not Kind.TYPEDEF:
-                    said.insert(0, _QUALIFIERS[t.kind])
+                    # gcc says of an array and of its elements that they are const.
+                    if (qualifier := _QUALIFIERS[t.kind]) not in said:
+                        said.insert(0, qualifier)
                     number = t.type
                 case Reference(name=built_in) if built_in in BUILT_IN:
                     number = t.type
