@@ -26,6 +26,8 @@ _OWN = ("_table", "_btf", "_variables", "_elsewhere", "_memory")
 class Section:
     """The variables of a section: ``section.counter`` reads one, ``section.counter = 5`` writes it.
 
+    ``section["counter"]`` does the same, and is for any name, such as clang's of what is static in
+    a function (``section["function.counter"]``).
     A variable that is not there is an AttributeError; so is one of constant data that is written
     after loading. Values that a type cannot hold are ValueMismatch.
     """
@@ -72,24 +74,25 @@ class Section:
 
     def __getitem__(self, name: str) -> Any:
         try:
-            return self.__getattr__(name)
+            variable = self._variable(name)
         except AttributeError as error:
             raise KeyError(str(error)) from None
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _OWN or name.startswith("__"):
-            raise AttributeError(name)
-        variable = self._variable(name)
         codec = self._codec(variable)
         return codec.decode(self._read(variable.offset, codec.size))
 
-    def __setitem__(self, name: str, value: Any) -> None:
-        self.__setattr__(name, value)
+    def __getattr__(self, name: str) -> Any:
+        if name in _OWN:  # before they are set, as when it is copied
+            raise AttributeError(name)
+        self._variable(name)
+        return self[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _OWN:
             object.__setattr__(self, name, value)
-            return
+        else:
+            self[name] = value
+
+    def __setitem__(self, name: str, value: Any) -> None:
         variable = self._variable(name)
         try:
             data = self._codec(variable).encode(value)
