@@ -24,6 +24,8 @@ _HELD = _MAPS | {MapType.PROG_ARRAY, MapType.PERF_EVENT_ARRAY, MapType.CGROUP_AR
                  MapType.SOCKMAP, MapType.SOCKHASH, MapType.XSKMAP,
                  MapType.REUSEPORT_SOCKARRAY}  # fmt: skip
 """Maps that are written descriptors to; what is read of them are numbers of objects."""
+_SLOTS = _HELD - {MapType.HASH_OF_MAPS, MapType.SOCKHASH} | {MapType.DEVMAP, MapType.CPUMAP}
+"""Arrays whose slots can be empty; the kernel walks through all of them."""
 _DATA = frozenset({Origin.DATA, Origin.RODATA, Origin.BSS, Origin.KCONFIG})
 
 Key: TypeAlias = Any
@@ -34,7 +36,8 @@ class BpfMap(MutableMapping[Key, Value]):
     """A map that behaves as a dict once it is loaded.
 
     A value of a per-CPU map is a list, with one element for each possible CPU; one element alone
-    is written for all. A map of maps gives and takes maps, an array of programs takes programs.
+    is written for all. A map of maps gives and takes maps, an array of programs takes programs;
+    slots of theirs that are empty are no entries.
     What the kernel refuses is a KernelError; a key or value that its type cannot hold is a
     ValueMismatch; a key that is not there is a KeyError.
     """
@@ -157,7 +160,7 @@ class BpfMap(MutableMapping[Key, Value]):
     def _inner(self, number: int) -> BpfMap:
         """Return the map that has a number; it is closed with what it is returned to."""
         spec = self._spec.inner or self._spec
-        held = BpfMap(replace(spec, name=f"{self.name}[…]"), self._btf, self._order)
+        held = BpfMap(replace(spec, name=f"{self.name}[id {number}]"), self._btf, self._order)
         held.hold(_Borrowed.opened(syscall.object_by_id(syscall.Kind.MAP, number), held.name))
         return held
 
@@ -189,11 +192,18 @@ class BpfMap(MutableMapping[Key, Value]):
             raise KeyError(key)
 
     def __iter__(self) -> Iterator[Key]:
-        for key in self.kernel.keys():  # noqa: SIM118 - it is no dict
-            yield self._decoded("key", key)
+        return (self._decoded("key", key) for key in self._keys())
 
     def __len__(self) -> int:
-        return sum(1 for _ in self.kernel.keys())  # noqa: SIM118
+        return sum(1 for _ in self._keys())
+
+    def _keys(self) -> Iterator[bytes]:
+        """Yield the keys of what is there: an empty slot is not."""
+        kernel = self.kernel
+        may_be_empty = kernel.map_type in _SLOTS
+        for key in kernel.keys():  # noqa: SIM118 - it is no dict
+            if not may_be_empty or kernel.lookup(key) is not None:
+                yield key
 
     def __eq__(self, other: object) -> bool:
         return self is other

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from pybpf.errors import KernelError, ObjectError, ValueMismatch
+from pybpf.isa.abi import MapType
 from pybpf.kernel.maps import possible_cpus
 from pybpf.objects.show import dumped
 
@@ -114,7 +115,13 @@ def test_what_types_cannot_hold(values, name, key, value, message):
 def test_maps_of_maps(opened):
     held = opened("maps_inner").load()
     outer, first = held.maps["outer"], held.maps["first"]
-    assert len(outer) == 8
+    assert list(outer) == [0, 3]
+    assert len(outer) == 2
+    assert 1 not in outer
+    assert {key: inner.kernel.ids()[0] for key, inner in dict(outer).items()} == {
+        0: first.kernel.ids()[0], 3: held.maps["second"].kernel.ids()[0],
+    }  # fmt: skip
+    assert repr(outer[0]) == f"BpfMap('outer[id {first.kernel.ids()[0]}]', array)"
     outer[0][2] = 5
     assert first[2] == 5
     assert {key for key, _ in outer.entries()} == {0, 3}
@@ -124,11 +131,23 @@ def test_maps_of_maps(opened):
         outer[7]
 
 
+def test_arrays_with_empty_slots(opened):
+    held = opened("xdp_maps").load()
+    found = {
+        name: dict(table)
+        for name, table in held.maps.items()
+        if table.spec.map_type in {MapType.DEVMAP, MapType.CPUMAP}
+    }
+    assert found
+    assert not any(found.values())
+
+
 def test_arrays_of_programs(opened):
     held = opened("tail_call").load()
     jumps = held.maps["jumps"]
     ids = {name: program.kernel.info().id for name, program in held.programs.items()}
-    assert dict(jumps.entries()) == {0: ids["first"], 2: ids["second"]}
+    assert dict(jumps.entries()) == dict(jumps) == {0: ids["first"], 2: ids["second"]}
+    assert (list(jumps), len(jumps)) == ([0, 2], 2)
     jumps[1] = held.programs["second"]
     assert jumps[1] == ids["second"]
     del jumps[0]
@@ -146,6 +165,25 @@ def test_variables_before_loading(opened):
     (record,) = held.maps["records"].values()
     assert record.places[1].cpu == 5
     assert held.bss.counter == 2
+
+
+@pytest.mark.parametrize("loaded", [False, True])
+def test_variables_whose_names_clang_makes(opened, loaded):
+    """A static variable of a function has the function's name in front, whatever it is."""
+    held = opened("names")
+    if loaded:
+        held.load()
+    name = "____hello.____fmt"
+    assert held.rodata[name] == getattr(held.rodata, name) == "hello\n"
+    assert (held.bss["hello.count"], held.bss["_memory"], held.bss["close"]) == (0, 0, 0)
+    for each in held.bss:
+        held.bss[each] = 7
+    assert {each: held.bss[each] for each in held.bss} == dict.fromkeys(held.bss, 7)
+    for nothing in ("____fmt", "__deepcopy__"):
+        with pytest.raises(KeyError, match=f"no variable {nothing} in .rodata"):
+            held.rodata[nothing]
+        with pytest.raises(AttributeError, match=f"no variable {nothing} in .rodata"):
+            getattr(held.rodata, nothing)
 
 
 def test_variables_after_loading(opened):
@@ -238,3 +276,9 @@ def test_all_that_a_map_holds_is_shown(opened):
     rows = [json.loads(line) for line in dumped(held, json=True)]
     assert {"map": "by_state", "entries": [{"key": "GONE", "value": [1, 2, 3]}]} in rows
     assert {"section": ".bss", "variables": {"counter": 0}} in rows
+
+
+def test_all_that_clang_names_is_shown(opened):
+    lines = list(dumped(opened("names").load(), json=False))
+    assert '  ____hello.____fmt = "hello\\n"' in lines
+    assert {"  hello.count = 0", "  _memory = 0", "  close = 0"} <= set(lines)
