@@ -8,7 +8,7 @@ from itertools import pairwise
 from pybpf.dataclass import dataclass
 from pybpf.isa.insn import Insn, Program
 from pybpf.isa.layout import targets
-from pybpf.isa.table import Effect, Form, OpSpec
+from pybpf.isa.table import ROWS, Form
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,16 @@ def divide(insns: Sequence[Insn], goals: Sequence[int | None]) -> tuple[Block, .
     """Return the basic blocks of instructions, of which ``goals`` tells where each one leads."""
     size = len(insns)
     leaders = {0, *(goal for goal in goals if goal is not None)}
-    leaders |= {index + 1 for index, insn in enumerate(insns) if _ends_block(insn.op)}
+    leaders |= {index + 1 for index, insn in enumerate(insns) if insn.op in _ENDS}
     starts = sorted(leader for leader in leaders if leader < size)
     number = {start: index for index, start in enumerate(starts)}
     found = []
     for start, end in pairwise((*starts, size)):
         op, goal = insns[end - 1].op, goals[end - 1]
         after: list[int] = []
-        if _falls_through(op) and end < size:
+        if op not in _LEAVES and end < size:
             after.append(number[end])
-        if _ends_block(op) and goal is not None and number[goal] not in after:
+        if op in _ENDS and goal is not None and number[goal] not in after:
             after.append(number[goal])
         found.append(Block(start, end, tuple(after)))
     return tuple(found)
@@ -59,19 +59,13 @@ def entries(program: Program) -> tuple[int, ...]:
     """
     found = {0} if program.insns else set()
     for insn, goal in zip(program.insns, targets(program), strict=True):
-        if goal is not None and not _ends_block(insn.op):
+        if goal is not None and insn.op not in _ENDS:
             found.add(goal)
     return tuple(sorted(found))
 
 
-_JUMPS = frozenset(
-    {Form.JUMP, Form.JUMP_LONG, Form.BRANCH_IMM, Form.BRANCH_REG, Form.MAY_GOTO, Form.EXIT}
-)
-
-
-def _ends_block(op: OpSpec) -> bool:
-    return op.form in _JUMPS
-
-
-def _falls_through(op: OpSpec) -> bool:
-    return op.effect is not Effect.EXIT and op.form not in {Form.JUMP, Form.JUMP_LONG}
+_LEAVES = frozenset(op for op in ROWS if op.form in {Form.JUMP, Form.JUMP_LONG, Form.EXIT})
+"""The next instruction in the text does not follow on these."""
+_ENDS = _LEAVES | {
+    op for op in ROWS if op.form in {Form.BRANCH_IMM, Form.BRANCH_REG, Form.MAY_GOTO}
+}

@@ -7,11 +7,12 @@ decimal, LLVM's blanks (``r1 + 8``) and LLVM's names of atomic operations. Regis
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 
 from pybpf.isa.helpers import HELPER_NAMES
 from pybpf.isa.insn import Insn, Program
-from pybpf.isa.table import Effect, Form
+from pybpf.isa.table import Effect, Form, OpSpec
 
 _KINDS: Mapping[str, str] = {
     "lddw_map_fd": "map_fd",
@@ -42,75 +43,87 @@ def disassemble(program: Program | bytes) -> str:
         names.setdefault(index, []).append(name)
     lines = []
     for index, insn in enumerate(program.insns):
-        lines += [f"{name}:" for name in names.get(index, ())]
+        if index in names:
+            lines += [f"{name}:" for name in names[index]]
         lines.append(f"    {format_insn(insn)}")
     lines += [f"{name}:" for name in names.get(len(program.insns), ())]
-    return "".join(f"{line}\n" for line in lines)
+    return "\n".join([*lines, ""])
 
 
 def format_insn(insn: Insn) -> str:
     """Return one instruction as ``disassemble`` writes it, without indentation."""
-    op = insn.op
-    letter = "w" if op.width == 32 else "r"
-    dst, src = f"{letter}{insn.dst}", f"{letter}{insn.src}"
+    return _writer(insn.op)(insn)
+
+
+@cache
+def _writer(op: OpSpec) -> Callable[[Insn], str]:
+    """Return what writes the instructions of an operation: all but their operands is decided."""
+    w, bits = "w" if op.width == 32 else "r", op.width
     match op.form:
         case Form.ALU_IMM:
-            return f"{dst} {_assignment(op.effect)} {insn.imm}"
+            sign = _assignment(op.effect)
+            return lambda i: f"{w}{i.dst} {sign} {i.imm}"
         case Form.ALU_REG:
-            return f"{dst} {_assignment(op.effect)} {src}"
+            sign = _assignment(op.effect)
+            return lambda i: f"{w}{i.dst} {sign} {w}{i.src}"
         case Form.NEG:
-            return f"{dst} = -{dst}"
+            return lambda i: f"{w}{i.dst} = -{w}{i.dst}"
         case Form.MOVSX:
-            return f"{dst} = (s{op.narrow}){src}"
+            return lambda i: f"{w}{i.dst} = (s{op.narrow}){w}{i.src}"
         case Form.SWAP:
-            return f"{dst} = {op.name} {dst}"
+            return lambda i: f"{w}{i.dst} = {op.name} {w}{i.dst}"
         case Form.LOAD:
-            sign = "s" if op.effect is Effect.LOAD_SIGNED else "u"
-            return f"r{insn.dst} = *({sign}{op.width} *)({_address(insn.src, insn.off)})"
+            kind = f"{'s' if op.effect is Effect.LOAD_SIGNED else 'u'}{bits}"
+            return lambda i: f"r{i.dst} = *({kind} *)({_address(i.src, i.off)})"
         case Form.STORE_REG:
-            return f"*(u{op.width} *)({_address(insn.dst, insn.off)}) = r{insn.src}"
+            return lambda i: f"*(u{bits} *)({_address(i.dst, i.off)}) = r{i.src}"
         case Form.STORE_IMM:
-            return f"*(u{op.width} *)({_address(insn.dst, insn.off)}) = {insn.imm}"
+            return lambda i: f"*(u{bits} *)({_address(i.dst, i.off)}) = {i.imm}"
         case Form.ATOMIC:
-            return _atomic(insn, src)
+            return _atomic
         case Form.LOAD_ACQUIRE:
-            address = _address(insn.src, insn.off)
-            return f"r{insn.dst} = load_acquire((u{op.width} *)({address}))"
+            return lambda i: f"r{i.dst} = load_acquire((u{bits} *)({_address(i.src, i.off)}))"
         case Form.STORE_RELEASE:
-            address = _address(insn.dst, insn.off)
-            return f"store_release((u{op.width} *)({address}), r{insn.src})"
+            return lambda i: f"store_release((u{bits} *)({_address(i.dst, i.off)}), r{i.src})"
         case Form.LOAD_IMM64:
-            return f"r{insn.dst} = {_wide(insn)} ll"
-        case Form.JUMP:
-            return f"goto {_place(insn.symbol, insn.off)}"
-        case Form.JUMP_LONG:
-            return f"gotol {_place(insn.symbol, insn.imm)}"
-        case Form.BRANCH_IMM:
-            place = _place(insn.symbol, insn.off)
-            return f"if {dst} {_comparison(op.effect)} {insn.imm} goto {place}"
-        case Form.BRANCH_REG:
-            place = _place(insn.symbol, insn.off)
-            return f"if {dst} {_comparison(op.effect)} {src} goto {place}"
-        case Form.MAY_GOTO:
-            return f"may_goto {_place(insn.symbol, insn.off)}"
-        case Form.CALL_HELPER:
-            return f"call {HELPER_NAMES.get(insn.imm, insn.imm)}"
-        case Form.CALL_LOCAL:
-            return f"call {insn.symbol or f'pc{insn.imm:+}'}"
-        case Form.CALL_KFUNC:
-            module = f" fd_array[{insn.off}]" if insn.off else ""
-            return f"call kernel-function#{insn.imm}{module}"
-        case Form.CALL_REG:
-            return f"callx {dst}"
-        case Form.EXIT:
-            return "exit"
-        case Form.ADDR_SPACE_CAST:
-            to, origin = insn.imm >> 16 & 0xFFFF, insn.imm & 0xFFFF
-            return f"{dst} = addr_space_cast({src}, {to}, {origin})"
+            return lambda i: f"r{i.dst} = {_wide(i)} ll"
         case Form.PACKET_ABS:
-            return f"r0 = *(u{op.width} *)skb[{insn.imm}]"
+            return lambda i: f"r0 = *(u{bits} *)skb[{i.imm}]"
         case Form.PACKET_IND:
-            return f"r0 = *(u{op.width} *)skb[{_address(insn.src, insn.imm)}]"
+            return lambda i: f"r0 = *(u{bits} *)skb[{_address(i.src, i.imm)}]"
+        case Form.ADDR_SPACE_CAST:
+            return lambda i: (
+                f"r{i.dst} = addr_space_cast(r{i.src}, {i.imm >> 16 & 0xFFFF}, {i.imm & 0xFFFF})"
+            )
+        case _:
+            return _transfer(op, w)
+
+
+def _transfer(op: OpSpec, w: str) -> Callable[[Insn], str]:
+    """Return what writes the instructions of an operation that may go elsewhere."""
+    match op.form:
+        case Form.JUMP:
+            return lambda i: f"goto {i.symbol or f'{i.off:+}'}"
+        case Form.JUMP_LONG:
+            return lambda i: f"gotol {i.symbol or f'{i.imm:+}'}"
+        case Form.BRANCH_IMM:
+            sign = _comparison(op.effect)
+            return lambda i: f"if {w}{i.dst} {sign} {i.imm} goto {i.symbol or f'{i.off:+}'}"
+        case Form.BRANCH_REG:
+            sign = _comparison(op.effect)
+            return lambda i: f"if {w}{i.dst} {sign} {w}{i.src} goto {i.symbol or f'{i.off:+}'}"
+        case Form.MAY_GOTO:
+            return lambda i: f"may_goto {i.symbol or f'{i.off:+}'}"
+        case Form.CALL_HELPER:
+            return lambda i: f"call {HELPER_NAMES.get(i.imm, i.imm)}"
+        case Form.CALL_LOCAL:
+            return lambda i: f"call {i.symbol or f'pc{i.imm:+}'}"
+        case Form.CALL_KFUNC:
+            return _kfunc
+        case Form.CALL_REG:
+            return lambda i: f"callx {w}{i.dst}"
+        case _:
+            return lambda _: "exit"
 
 
 def _assignment(effect: Effect) -> str:
@@ -122,15 +135,17 @@ def _comparison(effect: Effect) -> str:
 
 
 def _address(register: int, off: int) -> str:
-    return f"r{register} {'-' if off < 0 else '+'} {abs(off)}"
+    return f"r{register} - {-off}" if off < 0 else f"r{register} + {off}"
 
 
-def _place(symbol: str | None, distance: int) -> str:
-    return symbol or f"{distance:+}"
+def _kfunc(insn: Insn) -> str:
+    module = f" fd_array[{insn.off}]" if insn.off else ""
+    return f"call kernel-function#{insn.imm}{module}"
 
 
-def _atomic(insn: Insn, operand: str) -> str:
+def _atomic(insn: Insn) -> str:
     op, address = insn.op, _address(insn.dst, insn.off)
+    operand = f"{'w' if op.width == 32 else 'r'}{insn.src}"
     size = "_64" if op.width == 64 else "32_32"
     if op.effect is Effect.XCHG:
         return f"{operand} = xchg{size}({address}, {operand})"

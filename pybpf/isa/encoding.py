@@ -23,8 +23,8 @@ resolve_pseudo_ldimm64 in kernel/bpf/verifier.c.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Iterable
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -34,7 +34,6 @@ from pybpf.isa.layout import bad_target, distances
 from pybpf.isa.table import BY_OPCODE, DISTANCE_FIELD, FREE_FIELDS, OPS, Form, OpSpec
 
 _REGISTERS = 11
-_LDDW = OPS["lddw"].opcode
 _FUNC = OPS["lddw_func"]
 # These take a descriptor, an index or a distance of 32 bits; the second slot is reserved.
 _LOW_HALF_ONLY = frozenset({OPS["lddw_map_fd"], OPS["lddw_map_idx"]})
@@ -49,17 +48,6 @@ class _Pattern(NamedTuple):
     mask: int
     value: int
     op: OpSpec
-
-
-class _Raw(NamedTuple):
-    """An instruction as its slots hold it; ``slot`` is the first."""
-
-    slot: int
-    op: OpSpec
-    dst: int
-    src: int
-    off: int
-    imm: int
 
 
 _FIELDS = {"dst": (8, 0xF), "src": (12, 0xF), "off": (16, 0xFFFF), "imm": (32, 0xFFFFFFFF)}
@@ -93,20 +81,30 @@ def decode(data: bytes, byteorder: ByteOrder = "little") -> Program:
         raise EncodingError(len(data) // 8, f"the last slot has only {len(data) % 8} of 8 bytes")
     if byteorder == "big":
         data = _swap(data, ">BBhi", "<BBhi")
-    raws = list(_decode_words(struct.unpack(f"<{len(data) // 8}Q", data)))
-    index_of = {raw.slot: index for index, raw in enumerate(raws)}
-    names = _name_targets(raws, index_of, len(data) // 8)
-    insns = []
-    for slot, op, dst, src, off, imm in raws:
-        field = DISTANCE_FIELD.get(op)
-        if field is None:
-            insns.append(Insn(op, dst, src, off, imm))
-        elif field == "off":
-            insns.append(Insn(op, dst, src, 0, imm, names[slot + 1 + off]))
-        else:
-            insns.append(Insn(op, dst, src, off, 0, names[slot + 1 + imm]))
+    slots, insns = _decode_words(struct.unpack(f"<{len(data) // 8}Q", data))
+    # Where each instruction leads that refers to another, as a slot.
+    goals = {
+        index: slots[index] + 1 + (insn.off if DISTANCE_FIELD[insn.op] == "off" else insn.imm)
+        for index, insn in enumerate(insns)
+        if insn.op in DISTANCE_FIELD
+    }
+    index_of = dict(zip(slots, range(len(slots)), strict=True))
+    for index, goal in goals.items():
+        if goal not in index_of:
+            reason = f"{insns[index].op.name}: {bad_target(goal, len(data) // 8)}"
+            raise EncodingError(slots[index], reason)
+    names = _names((goal, insns[index].op) for index, goal in goals.items())
+    for index, goal in goals.items():
+        insns[index] = _labelled(insns[index], names[goal])
     labels = MappingProxyType({name: index_of[slot] for slot, name in names.items()})
     return Program(tuple(insns), labels)
+
+
+def _labelled(insn: Insn, name: str) -> Insn:
+    """Return an instruction that names where it leads, in place of the distance."""
+    op, dst, src, off, imm = insn.op, insn.dst, insn.src, insn.off, insn.imm
+    off, imm = (0, imm) if DISTANCE_FIELD[op] == "off" else (off, 0)
+    return Insn(op, dst, src, off, imm, name)
 
 
 def decode_one(data: bytes, slot: int) -> Insn:
@@ -116,34 +114,49 @@ def decode_one(data: bytes, slot: int) -> Insn:
     """
     part = data[slot * 8 : (slot + 2) * 8]
     words = struct.unpack_from(f"<{len(part) // 8}Q", part)
+    if not words:
+        raise EncodingError(slot, "the program has ended")
     try:
-        for raw in _decode_words(words):
-            return Insn(*raw[1:])
+        insn = _decode_word(words[0])
+        return insn if insn.op.slots == 1 else _decode_wide(insn, words[1:])
     except EncodingError as error:
         raise EncodingError(slot + error.index, error.reason) from None
-    raise EncodingError(slot, "the program has ended")
 
 
-def _decode_words(words: tuple[int, ...]) -> Iterator[_Raw]:
-    slot = 0
-    while slot < len(words):
-        word = words[slot]
-        pattern = _match(word)
-        if pattern is None:
-            raise EncodingError(slot, _no_row(word))
-        # What a mask covers belongs to the row; the rest are the operands.
-        free, op = word & ~pattern.mask, pattern.op
-        dst, src, off = free >> 8 & 0xF, free >> 12 & 0xF, free >> 16 & 0xFFFF
-        imm = (free >> 32 ^ 0x80000000) - 0x80000000
-        if dst >= _REGISTERS or src >= _REGISTERS:
-            raise EncodingError(slot, f"{op.name}: {_no_register(max(dst, src))}")
-        if op.opcode == _LDDW:
-            imm = _wide_imm(words, slot, op)
-        raw = _Raw(slot, op, dst, src, (off ^ 0x8000) - 0x8000, imm)
-        if reason := _refused(op, raw.off, imm):
-            raise EncodingError(slot, reason)
-        yield raw
-        slot += op.slots
+def _decode_words(words: tuple[int, ...]) -> tuple[list[int], list[Insn]]:
+    """Return the first slots of instructions, and these as their slots hold them."""
+    slots: list[int] = []
+    insns: list[Insn] = []
+    slot, end = 0, len(words)
+    try:
+        while slot < end:
+            insn = _decode_word(words[slot])
+            if insn.op.slots > 1:
+                insn = _decode_wide(insn, words[slot + 1 : slot + 2])
+            slots.append(slot)
+            insns.append(insn)
+            slot += insn.op.slots
+    except EncodingError as error:
+        raise EncodingError(slot + error.index, error.reason) from None
+    return slots, insns
+
+
+# The instructions of programs are alike: half of them or more occur twice.
+@lru_cache(maxsize=1 << 15)
+def _decode_word(word: int) -> Insn:
+    """Return the instruction of a slot; a ``lddw`` lacks the high half of its ``imm``."""
+    pattern = _match(word)
+    if pattern is None:
+        raise EncodingError(0, _no_row(word))
+    # What a mask covers belongs to the row; the rest are the operands.
+    free, op = word & ~pattern.mask, pattern.op
+    dst, src, off = free >> 8 & 0xF, free >> 12 & 0xF, free >> 16 & 0xFFFF
+    if dst >= _REGISTERS or src >= _REGISTERS:
+        raise EncodingError(0, f"{op.name}: {_no_register(max(dst, src))}")
+    insn = Insn(op, dst, src, _signed(off, 16), _signed(free >> 32, 32))
+    if op.slots == 1 and (reason := _refused(op, insn.off, insn.imm)):
+        raise EncodingError(0, reason)
+    return insn
 
 
 def _match(word: int) -> _Pattern | None:
@@ -153,19 +166,27 @@ def _match(word: int) -> _Pattern | None:
     return None
 
 
-def _wide_imm(words: tuple[int, ...], slot: int, op: OpSpec) -> int:
-    if slot + 1 == len(words):
-        raise EncodingError(slot, f"{op.name} lacks its second slot")
-    low, high = words[slot] >> 32, words[slot + 1] >> 32
-    if words[slot + 1] & 0xFFFFFFFF:
-        raise EncodingError(
-            slot + 1, f"in the second slot of {op.name} everything but imm must be 0"
-        )
-    if op is _FUNC:
-        if high:
-            raise EncodingError(slot + 1, f"the second slot of {op.name} must be 0")
-        return (low ^ 0x80000000) - 0x80000000
-    return ((high << 32 | low) ^ 1 << 63) - (1 << 63)
+def _decode_wide(low: Insn, rest: tuple[int, ...]) -> Insn:
+    """Return a ``lddw`` whose first slot is ``low`` and whose second is the first of ``rest``."""
+    op, imm = low.op, low.imm
+    if not rest:
+        raise EncodingError(0, f"{op.name} lacks its second slot")
+    high = rest[0] >> 32
+    if rest[0] & 0xFFFFFFFF:
+        raise EncodingError(1, f"in the second slot of {op.name} everything but imm must be 0")
+    if op is not _FUNC:
+        imm = _signed(high << 32 | imm & 0xFFFFFFFF, 64)
+    elif high:
+        raise EncodingError(1, f"the second slot of {op.name} must be 0")
+    if reason := _refused(op, 0, imm):
+        raise EncodingError(0, reason)
+    return Insn(op, low.dst, imm=imm)
+
+
+def _signed(value: int, bits: int) -> int:
+    """Return the number that some bits stand for in two's complement."""
+    sign = 1 << bits - 1
+    return (value ^ sign) - sign
 
 
 def _refused(op: OpSpec, off: int, imm: int) -> str | None:
@@ -203,17 +224,11 @@ def _no_register(number: int) -> str:
     return f"there is no register r{number}, only r0 to r10"
 
 
-def _name_targets(raws: list[_Raw], index_of: dict[int, int], slots: int) -> dict[int, str]:
+def _names(goals: Iterable[tuple[int, OpSpec]]) -> dict[int, str]:
     """Return a label for every slot that something refers to, in their order."""
     called: dict[int, bool] = {}
-    for raw in raws:
-        field = DISTANCE_FIELD.get(raw.op)
-        if field is None:
-            continue
-        target = raw.slot + 1 + (raw.off if field == "off" else raw.imm)
-        if target not in index_of:
-            raise EncodingError(raw.slot, f"{raw.op.name}: {bad_target(target, slots)}")
-        called[target] = called.get(target, False) or raw.op not in _JUMPS
+    for slot, op in goals:
+        called[slot] = called.get(slot, False) or op not in _JUMPS
     names = {}
     counts = {True: 0, False: 0}
     for slot in sorted(called):
@@ -247,13 +262,13 @@ def encode(program: Program, byteorder: ByteOrder = "little") -> bytes:
             or not 0 <= dst < _REGISTERS
             or not 0 <= src < _REGISTERS
             or not -0x8000 <= off <= 0x7FFF
-            or not (-0x80000000 <= imm <= 0x7FFFFFFF or op.opcode == _LDDW)
+            or not (-0x80000000 <= imm <= 0x7FFFFFFF or op.slots > 1)
         ):
             raise EncodingError(index, _misfit(op, dst, src, off, imm))
         if reason := _refused(op, off, imm):
             raise EncodingError(index, reason)
         words.append(value | operands)
-        if op.opcode == _LDDW:
+        if op.slots > 1:
             words.append(_second_slot(index, op, imm))
     data = struct.pack(f"<{len(words)}Q", *words)
     return _swap(data, "<BBhi", ">BBhi") if byteorder == "big" else data

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import accumulate
+
 from pybpf.dataclass import replace
 from pybpf.errors import EncodingError
 from pybpf.isa.insn import Insn, Program
@@ -13,12 +16,7 @@ def slot_offsets(program: Program) -> tuple[int, ...]:
 
     Line and function info, relocations and the kernel's log count slots; labels count instructions.
     """
-    offsets = [0]
-    slot = 0
-    for insn in program.insns:
-        slot += insn.op.slots
-        offsets.append(slot)
-    return tuple(offsets)
+    return tuple(accumulate([insn.op.slots for insn in program.insns], initial=0))
 
 
 def targets(program: Program) -> tuple[int | None, ...]:
@@ -27,19 +25,19 @@ def targets(program: Program) -> tuple[int | None, ...]:
     None where it refers to no place in the program. Raises EncodingError for an unknown label, and
     for a target outside the program or in the middle of a ``lddw``.
     """
-    if not any(insn.op in DISTANCE_FIELD for insn in program.insns):
-        return (None,) * len(program.insns)
-    offsets = slot_offsets(program)
-    starts = {slot: index for index, slot in enumerate(offsets[:-1])}
+    return _targets(program, slot_offsets(program))
+
+
+def _targets(program: Program, offsets: tuple[int, ...]) -> tuple[int | None, ...]:
     return tuple(
-        _target(program, index, insn, offsets, starts) if insn.op in DISTANCE_FIELD else None
-        for index, insn in enumerate(program.insns)
+        [
+            _target(program, index, insn, offsets) if insn.op in DISTANCE_FIELD else None
+            for index, insn in enumerate(program.insns)
+        ]
     )
 
 
-def _target(
-    program: Program, index: int, insn: Insn, offsets: tuple[int, ...], starts: dict[int, int]
-) -> int:
+def _target(program: Program, index: int, insn: Insn, offsets: tuple[int, ...]) -> int:
     if insn.symbol is not None:
         found = program.labels.get(insn.symbol)
         if found is None:
@@ -49,8 +47,8 @@ def _target(
         return found
     distance = insn.off if DISTANCE_FIELD[insn.op] == "off" else insn.imm
     slot = offsets[index] + 1 + distance
-    target = starts.get(slot)
-    if target is None:
+    target = bisect_left(offsets, slot)
+    if target >= len(program.insns) or offsets[target] != slot:
         raise EncodingError(index, bad_target(slot, offsets[-1]))
     return target
 
@@ -70,7 +68,7 @@ def distances(program: Program) -> tuple[int | None, ...]:
     """
     offsets = slot_offsets(program)
     found: list[int | None] = []
-    for index, target in enumerate(targets(program)):
+    for index, target in enumerate(_targets(program, offsets)):
         if target is None:
             found.append(None)
             continue

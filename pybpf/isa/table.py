@@ -54,6 +54,9 @@ class Form(Enum):
     PACKET_ABS = "r0 = *(uN *)skb[imm]"
     PACKET_IND = "r0 = *(uN *)skb[src + imm]"
 
+    # Each is one object. Enum's own hash, of the name, is a function of Python.
+    __hash__ = object.__hash__
+
 
 class Effect(StrEnum):
     """What an operation computes; ``isa.semantics`` holds the functions on unsigned integers."""
@@ -159,7 +162,7 @@ class OpSpec:
     and the swap width of ``SWAP``. ``off``, ``imm`` and ``src`` are the fixed fields that select
     the row where an opcode byte is shared, ``None`` where the field is free or unused.
     ``fetch`` marks atomics that return the old value. ``since`` is the first Linux release
-    (``NEVER``: none).
+    (``NEVER``: none). ``slots``: how many 8-byte slots the encoded operation takes.
     """
 
     name: str
@@ -174,6 +177,7 @@ class OpSpec:
     fetch: bool = False
     group: Group = Group.BASE64
     since: tuple[int, int] = (3, 18)
+    slots: int = 1
 
     def __repr__(self) -> str:
         return f"<op {self.name}>"
@@ -181,11 +185,6 @@ class OpSpec:
     def __reduce__(self) -> tuple[object, tuple[str]]:
         """Copy and pickle by name, so that there is only ever one object for a row."""
         return _row, (self.name,)
-
-    @property
-    def slots(self) -> int:
-        """How many 8-byte slots the encoded operation takes."""
-        return 2 if self.form is Form.LOAD_IMM64 else 1
 
 
 def _row(name: str) -> OpSpec:
@@ -304,7 +303,7 @@ def _memory_rows() -> Iterator[OpSpec]:
     ):
         yield OpSpec(
             f"lddw{name}", _MODE_IMM | 0x18 | _LD, Form.LOAD_IMM64, Effect.MOV, 64,
-            src=src, since=since,
+            src=src, since=since, slots=2,
         )  # fmt: skip
     for width in (8, 16, 32):
         for name, mode, form in (
