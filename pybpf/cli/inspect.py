@@ -73,7 +73,8 @@ def _facts(
         programs = _programs(found, options)
         states: dict[int, States] | None = {} if options.html else None
         verdicts = _verdicts(found, programs, options, states)
-        codes = [*opened.codes(found, None if options.prog is None else [options.prog], whole=True)]
+        chosen = None if options.prog is None else [options.prog]
+        codes = [*opened.codes(found, chosen, whole=True)] if options.html else []
         listened = [(states or {}).get(index) for index in programs]
         return facts.of_object(found, programs, verdicts), codes, listened
     if options.kernel or options.prog:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pybpf.dataclass import dataclass, field, replace
+from pybpf.dataclass import dataclass, field
 from pybpf.isa.cfg import Block, divide
 from pybpf.isa.disassembler import format_insn
 from pybpf.isa.layout import slot_offsets
-from pybpf.isa.table import DISTANCE_FIELD, Effect, Form
+from pybpf.isa.table import DISTANCE_FIELD, ROWS, Effect, Form
 from pybpf.objfile.code import Use
 
 if TYPE_CHECKING:
@@ -20,9 +21,36 @@ if TYPE_CHECKING:
 
 CALLS = frozenset({Form.CALL_LOCAL, Form.LOAD_IMM64})
 """Forms that may name another function; all others of ``DISTANCE_FIELD`` jump within one."""
-_LOADS = frozenset({Form.LOAD, Form.LOAD_ACQUIRE})
-_STORES = frozenset({Form.STORE_REG, Form.STORE_IMM, Form.ATOMIC, Form.STORE_RELEASE})
+_JUMPS = frozenset(op for op in DISTANCE_FIELD if op.form not in CALLS)
+_LOADS = frozenset(op for op in ROWS if op.form in {Form.LOAD, Form.LOAD_ACQUIRE})
+_STORES = frozenset(
+    op
+    for op in ROWS
+    if op.form in {Form.STORE_REG, Form.STORE_IMM, Form.ATOMIC, Form.STORE_RELEASE}
+)
+_MOVES = frozenset(
+    op for op in ROWS if op.form is Form.ALU_REG and op.effect is Effect.MOV and op.width == 64
+)
+_CALLED = frozenset(
+    op for op in ROWS if op.effect is Effect.CALL or op.form in {Form.PACKET_ABS, Form.PACKET_IND}
+)
+"""After these the first registers hold what they did not before."""
 _CLOBBERED = frozenset(range(6))
+_Result = TypeVar("_Result")
+
+
+def _kept(method: Callable[[Code], _Result]) -> Callable[[Code], _Result]:
+    """Return a method that works its result out once; that is kept with the code."""
+
+    @wraps(method)
+    def kept(self: Code) -> _Result:
+        known = self._known
+        if method not in known:
+            known[method] = method(self)
+        result: _Result = known[method]
+        return result
+
+    return kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +80,17 @@ class Code:
     data: bytes = field(default=b"", repr=False)
     notes: Mapping[int, str] = field(default_factory=dict)
     texts: Mapping[int, str] = field(default_factory=dict)
+    _known: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def text(self, index: int) -> str:
         """Return an instruction as text, with the names of what it refers to."""
         return self.texts.get(index) or named(self.program.insns[index])
 
+    @_kept
     def slots(self) -> tuple[int, ...]:
         """Return the number of the first slot of each instruction, and last where the code ends."""
-        return tuple(self.base + slot for slot in slot_offsets(self.program))
+        slots = slot_offsets(self.program)
+        return tuple([self.base + slot for slot in slots]) if self.base else slots
 
     def line(self, index: int) -> LineInfo | None:
         """Return the source line that an instruction is from; None where it is not known."""
@@ -67,18 +98,24 @@ class Code:
         found = bisect_right(lines, index, key=lambda line: line.index)
         return lines[found - 1] if found else None
 
-    def jumps(self) -> Iterator[tuple[int, int]]:
-        """Yield index and target of each jump within a function; not of one that leads nowhere."""
+    @_kept
+    def jumps(self) -> tuple[tuple[int, int], ...]:
+        """Return index and target of each jump within a function; not of one that leads nowhere."""
+        found, count = [], len(self.program.insns)
         labels, slots = self.program.labels, slot_offsets(self.program)
-        index_of = {slot: index for index, slot in enumerate(slots[:-1])}
         for index, insn in enumerate(self.program.insns):
-            if insn.op in DISTANCE_FIELD and insn.op.form not in CALLS and index not in self.texts:
-                distance = insn.off if DISTANCE_FIELD[insn.op] == "off" else insn.imm
-                named = labels.get(insn.symbol) if insn.symbol is not None else None
-                target = index_of.get(slots[index] + 1 + distance) if named is None else named
-                if target is not None and target < len(self.program.insns):
-                    yield index, target
+            if insn.op in _JUMPS and index not in self.texts:
+                target = labels.get(insn.symbol) if insn.symbol is not None else None
+                if target is None:
+                    distance = insn.off if DISTANCE_FIELD[insn.op] == "off" else insn.imm
+                    slot = slots[index] + 1 + distance
+                    target = bisect_left(slots, slot)
+                    target = target if slots[target : target + 1] == (slot,) else count
+                if target < count:
+                    found.append((index, target))
+        return tuple(found)
 
+    @_kept
     def blocks(self) -> tuple[Block, ...]:
         """Return the basic blocks; each function begins one."""
         goals: list[int | None] = [None] * len(self.program.insns)
@@ -92,9 +129,10 @@ class Code:
         """Yield index and target of each call, or address taken, of a function that is here."""
         labels = self.program.labels
         for index, insn in enumerate(self.program.insns):
-            symbol = insn.symbol or ""
-            if symbol in labels and insn.op in DISTANCE_FIELD and insn.op.form in CALLS:
-                yield index, labels[symbol]
+            if insn.op in DISTANCE_FIELD and insn.op.form in CALLS:
+                target = labels.get(insn.symbol or "")
+                if target is not None:
+                    yield index, target
 
 
 def named(insn: Insn) -> str:
@@ -120,7 +158,7 @@ def of_bytes(data: bytes, byteorder: ByteOrder, name: str) -> Code:
     )
 
 
-def of_program(program: ObjectProgram, names: Names) -> Code:
+def of_program(program: ObjectProgram, names: Names, base: int = 0, data: bytes = b"") -> Code:
     """Return a program of an object, or one of its functions (``Object.functions``), as code."""
     index_of = {slot: index for index, slot in enumerate(slot_offsets(program.program))}
     parts = tuple(
@@ -128,23 +166,24 @@ def of_program(program: ObjectProgram, names: Names) -> Code:
         for info in program.functions
         if info.slot in index_of
     )
-    code = Code(program.name, program.section, program.program, parts)
-    notes = _contexts(code, [names.context(info.type) for info in program.functions], names)
+    notes: dict[int, str] = {}
+    code = Code(program.name, program.section, program.program, parts, base, data, notes)
+    found = _contexts(code, [names.context(info.type) for info in program.functions], names)
     for reference in program.references:
         if reference.use is Use.DATA and reference.slot in index_of:
-            notes[index_of[reference.slot]] = names.variable(reference.name, reference.offset)
+            found[index_of[reference.slot]] = names.variable(reference.name, reference.offset)
     for at in program.relocations:
         if at.slot in index_of:
-            notes[index_of[at.slot]] = names.core(at.relocation)
-    notes = {index: text for index, text in notes.items() if text}
-    return replace(code, notes=notes)
+            found[index_of[at.slot]] = names.core(at.relocation)
+    notes |= {index: text for index, text in found.items() if text}
+    return code
 
 
 def of_sections(found: Object, names: Names) -> Iterator[Code]:
     """Yield each function of an object as its section has it; raises ObjectError."""
     for program, function in found.functions():
         data = function.section.data[function.start : function.start + function.size]
-        yield replace(of_program(program, names), base=function.start // 8, data=data)
+        yield of_program(program, names, function.start // 8, data)
 
 
 def _contexts(code: Code, structs: Sequence[int], names: Names) -> dict[int, str]:
@@ -155,7 +194,7 @@ def _contexts(code: Code, structs: Sequence[int], names: Names) -> dict[int, str
     """
     if not any(structs):
         return {}
-    notes: dict[int, str] = {}
+    notes: dict[int, Mapping[int, str]] = {}
     found = code.blocks()
     number = {block.start: n for n, block in enumerate(found)}
     starts = [part.index for part in code.parts]
@@ -169,36 +208,37 @@ def _contexts(code: Code, structs: Sequence[int], names: Names) -> dict[int, str
         block = waiting.pop()
         struct = structs[bisect_right(starts, found[block].start) - 1]
         held = set(holds[block])
-        for index in range(found[block].start, found[block].end):
-            insn = code.program.insns[index]
-            notes.pop(index, None)
-            if _base(insn) in held and (member := names.at(struct, insn.off)):
-                notes[index] = f"ctx->{member[1:]}"
-            _step(insn, held)
+        notes[block] = _members(code.program.insns, found[block], held, partial(names.at, struct))
         for after in found[block].successors:
             now = holds.get(after, frozenset(held)) & held
             if now != holds.get(after):
                 holds[after] = now
                 waiting.append(after)
+    return {index: text for rows in notes.values() for index, text in rows.items()}
+
+
+def _members(
+    insns: Sequence[Insn], block: Block, held: set[int], member_at: Callable[[int], str]
+) -> Mapping[int, str]:
+    """Return the members that a block reads and writes.
+
+    ``held`` are the registers that hold the context; it is left as it is behind the block.
+    """
+    notes: dict[int, str] = {}
+    for index in range(block.start, block.end):
+        if not held:
+            break
+        insn = insns[index]
+        op, dst, src = insn.op, insn.dst, insn.src
+        base = src if op in _LOADS else dst if op in _STORES else None
+        if base in held and (member := member_at(insn.off)):
+            notes[index] = f"ctx->{member[1:]}"
+        if op in _CALLED:
+            held -= _CLOBBERED
+        elif op in _MOVES:
+            (held.add if src in held else held.discard)(dst)
+        elif op.fetch:
+            held.discard(0 if op.effect is Effect.CMPXCHG else src)
+        elif op not in _STORES and op not in DISTANCE_FIELD:
+            held.discard(dst)
     return notes
-
-
-def _base(insn: Insn) -> int | None:
-    """Return the register that a load or store takes its address from."""
-    form = insn.op.form
-    return insn.src if form in _LOADS else insn.dst if form in _STORES else None
-
-
-def _step(insn: Insn, held: set[int]) -> None:
-    """Change which registers hold the context as an instruction does."""
-    form = insn.op.form
-    if insn.op.effect is Effect.CALL:
-        held -= _CLOBBERED
-    elif form is Form.ALU_REG and insn.op.effect is Effect.MOV and insn.op.width == 64:
-        (held.add if insn.src in held else held.discard)(insn.dst)
-    elif form in {Form.PACKET_ABS, Form.PACKET_IND}:
-        held -= _CLOBBERED
-    elif insn.op.fetch:
-        held.discard(0 if insn.op.effect is Effect.CMPXCHG else insn.src)
-    elif form not in _STORES and insn.op not in DISTANCE_FIELD:
-        held.discard(insn.dst)

@@ -98,18 +98,19 @@ def _part(code: Code, indices: range, style: Style, rows: _Rows) -> Iterator[str
             yield f"; {escape_text(text.rstrip())}"
         label = f"{rows.labels[index]}:" if index in rows.labels else ""
         slot = rows.slots[index]
-        parts = [f"  {label:>{rows.widths[0]}} {slot:>{rows.widths[1]}}  "]
-        data = code.data[(slot - rows.slots[0]) * _SLOT :][
-            : _SLOT * code.program.insns[index].op.slots
-        ]
-        if style.bytes:
-            parts.append(f"{data[:_SLOT].hex(' ')}  ")
-        parts.append(rows.gutter.get(index, blank))
+        head = f"  {label:>{rows.widths[0]}} {slot:>{rows.widths[1]}}  "
         text, note = code.text(index), code.notes.get(index)
-        parts.append(f"{text:{_NOTE_COLUMN}}  ; {note}" if note else text)
-        yield escape_text("".join(parts))
-        if style.bytes and data[_SLOT:]:
-            yield f"{' ' * len(parts[0])}{data[_SLOT:].hex(' ')}"
+        if note:
+            text = f"{text:{_NOTE_COLUMN}}  ; {note}"
+        arrow = rows.gutter.get(index, blank)
+        if not style.bytes:
+            yield escape_text(f"{head}{arrow}{text}")
+            continue
+        first = (slot - rows.slots[0]) * _SLOT
+        data = code.data[first : first + _SLOT * code.program.insns[index].op.slots]
+        yield escape_text(f"{head}{data[:_SLOT].hex(' ')}  {arrow}{text}")
+        if data[_SLOT:]:
+            yield f"{' ' * len(head)}{data[_SLOT:].hex(' ')}"
 
 
 def _heading(part: Part) -> str:

@@ -69,6 +69,7 @@ class Names:
         self._elf = elf
         self._fields: dict[int, tuple[tuple[str, Member], ...]] = {}
         self._variables: dict[str, tuple[list[int], list[Symbol]]] = {}
+        self._at: dict[tuple[int, int], str] = {}
 
     def type(self, number: int, name: str = "") -> str:
         """Return a type as C declares it, of a variable where that has a name: ``char comm[16]``.
@@ -152,6 +153,12 @@ class Names:
 
         Of the members of a union it is the first.
         """
+        found = self._at.get((number, offset))
+        if found is None:
+            found = self._at[number, offset] = self._find_at(number, offset)
+        return found
+
+    def _find_at(self, number: int, offset: int) -> str:
         text, btf = "", self._btf
         for _ in range(_DEEPEST):
             number = btf.skip(number)

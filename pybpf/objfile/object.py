@@ -7,7 +7,7 @@ externs, is kept with the instruction that needs it.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -124,8 +124,12 @@ class Object:
         every = functions(self.elf)
         linker = Linker(self.elf, every, self.maps, self.externs)
         describe = _Description(_types(self.elf)[1])
+        programs = iter(self.programs)
         for function in every:
-            yield describe.whole(linker.alone(function), function, self.licence), function
+            program = next(programs) if _is_program(function, every) else None
+            if program is None or len(program.functions) > 1:
+                program = describe.whole(linker.alone(function), function, self.licence)
+            yield program, function
 
     def map(self, name: str) -> ObjectMap | None:
         """Return the map called ``name``, or None."""
@@ -167,17 +171,21 @@ def _programs(
     elf: Elf, btf: Btf | None, more: BtfExt, found: tuple[ObjectMap, ...],
     outside: tuple[Extern, ...],
 ) -> Iterator[ObjectProgram]:  # fmt: skip
-    """Link each function that is a program: all that are not subprograms of ``.text``."""
+    """Link each function that is a program."""
     every = functions(elf)
     linker = Linker(elf, every, found, outside)
     describe = _Description(more)
     catching = _Catching(btf, every)
     licence = _text(elf, "license")
     for function in every:
-        if function.section.name == ".text" and len(every) > 1:
-            continue
-        linked = linker.link(function, catching.of(describe.type_of(function)))
-        yield describe.whole(linked, function, licence)
+        if _is_program(function, every):
+            linked = linker.link(function, catching.of(describe.type_of(function)))
+            yield describe.whole(linked, function, licence)
+
+
+def _is_program(function: Function, every: Sequence[Function]) -> bool:
+    """Whether a function is a program: all are but subprograms of ``.text``."""
+    return function.section.name != ".text" or len(every) == 1
 
 
 class _Catching:
