@@ -7,9 +7,10 @@ others by their numbers. Source: the manual page bpftool-btf.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
-from pybpf.btf.abi import Encoding, Linkage
+from pybpf.btf.abi import Encoding, Kind, Linkage
 from pybpf.btf.reader import Btf
 from pybpf.btf.types import (
     Array,
@@ -28,30 +29,33 @@ from pybpf.btf.types import (
     kind_of,
 )
 
-_PARTS = frozenset({"members", "values", "params", "vars"})
-_QUOTED = frozenset({"name"})
+_PARTS = ("members", "values", "params", "vars")
+_KIND_NAMES: Mapping[Kind, str] = {kind: kind.name for kind in Kind}
+_LINKAGES: Mapping[int, str] = {int(one): one.name.lower() for one in Linkage}
 
 
 def facts(btf: Btf, numbers: Iterable[int] | None = None) -> Iterator[dict[str, Any]]:
     """Yield what is told of some types, or of all of the BTF's own; raises BtfError as they do."""
     for number in range(btf.first, len(btf)) if numbers is None else numbers:
         if (t := btf.type(number)) is not None:
-            yield {"id": number, "kind": kind_of(t).name, **_facts(t, btf)}
+            yield {"id": number, "kind": _KIND_NAMES[kind_of(t)], **_facts(t, btf)}
 
 
 def lines(btf: Btf, numbers: Iterable[int] | None = None) -> Iterator[str]:
     """Yield the same as lines of text, those of a type's parts indented."""
     for fact in facts(btf, numbers):
-        head = {k: v for k, v in fact.items() if k not in _PARTS and k not in {"id", "kind"}}
-        yield f"[{fact['id']}] {fact['kind']} {_pairs(head)}"
-        for parts in _PARTS & fact.keys():
-            yield from (f"\t{_pairs(part)}" for part in fact[parts])
+        parts = [fact.pop(name) for name in _PARTS if name in fact]
+        yield f"[{fact.pop('id')}] {fact.pop('kind')} {_pairs(fact)}"
+        for part in chain(*parts):
+            yield f"\t{_pairs(part)}"
 
 
 def _pairs(fact: Mapping[str, Any]) -> str:
     return " ".join(
-        f"'{_quotable(value) or '(anon)'}'" if key in _QUOTED else f"{key}={value}"
-        for key, value in fact.items()
+        [
+            f"'{_quotable(value)}'" if key == "name" else f"{key}={value}"
+            for key, value in fact.items()
+        ]
     )
 
 
@@ -66,12 +70,7 @@ def _name(name: str) -> str:
 
 def _facts(t: BtfType, btf: Btf) -> dict[str, Any]:
     name = _name(getattr(t, "name", ""))
-    match t:
-        case Int():
-            found = {"size": t.size, "bits_offset": t.offset, "nr_bits": t.bits}
-            return {"name": name, **found, "encoding": _encoding(t.encoding)}
-        case Float():
-            return {"name": name, "size": t.size}
+    match t:  # the most frequent first
         case Reference() | DeclTag() if t.attribute:
             component = {"component_idx": t.component} if isinstance(t, DeclTag) else {}
             return {"name": name, "type_id": t.type, **component, "attribute": True}
@@ -79,6 +78,16 @@ def _facts(t: BtfType, btf: Btf) -> dict[str, Any]:
             return {"name": name, "type_id": t.type}
         case DeclTag():
             return {"name": name, "type_id": t.type, "component_idx": t.component}
+        case FuncProto():
+            params = [{"name": _name(n), "type_id": inner} for n, inner in t.params]
+            return {"name": name, "ret_type_id": t.returns, "vlen": len(params), "params": params}
+        case Func() | Var():
+            return {"name": name, "type_id": t.type, "linkage": _linkage(t.linkage)}
+        case Int():
+            found = {"size": t.size, "bits_offset": t.offset, "nr_bits": t.bits}
+            return {"name": name, **found, "encoding": _encoding(t.encoding)}
+        case Float():
+            return {"name": name, "size": t.size}
         case Array():
             return {"name": name, "type_id": t.element, "index_type_id": t.index,
                     "nr_elems": t.count}  # fmt: skip
@@ -96,11 +105,6 @@ def _facts(t: BtfType, btf: Btf) -> dict[str, Any]:
                     "values": values}  # fmt: skip
         case Forward():
             return {"name": name, "fwd_kind": "union" if t.union else "struct"}
-        case FuncProto():
-            params = [{"name": _name(n), "type_id": inner} for n, inner in t.params]
-            return {"name": name, "ret_type_id": t.returns, "vlen": len(params), "params": params}
-        case Func() | Var():
-            return {"name": name, "type_id": t.type, "linkage": _linkage(t.linkage)}
         case DataSec():
             variables = [
                 {"type_id": v.type, "offset": v.offset, "size": v.size,
@@ -116,4 +120,4 @@ def _encoding(encoding: Encoding) -> str:
 
 
 def _linkage(linkage: int) -> str | int:
-    return {int(one): one.name.lower() for one in Linkage}.get(linkage, linkage)
+    return _LINKAGES.get(linkage, linkage)
