@@ -22,7 +22,7 @@ def told(problem):
 
 
 @pytest.mark.boots_guest
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_the_model_accepts_nothing_that_a_kernel_rejects(kernel_in_guest):
     asked = list(programs(seed=41, count=JUDGED))
     try:
@@ -35,7 +35,7 @@ def test_the_model_accepts_nothing_that_a_kernel_rejects(kernel_in_guest):
 
 
 @pytest.mark.boots_guest
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_the_vm_gives_what_a_kernel_gives(kernel_in_guest):
     asked = list(runnable(seed=41, count=RUN))
     try:
