@@ -117,4 +117,4 @@ def _write(data: bytes, output: str | None) -> None:
     try:
         Path(output).write_bytes(data)
     except OSError as error:
-        raise UsageError(f"cannot write {output}: {error.strerror}") from None
+        raise UsageError(f"cannot write {output or repr(output)}: {error.strerror}") from None

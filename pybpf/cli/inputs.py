@@ -152,7 +152,7 @@ def write_bytes(name: str, data: bytes) -> None:
             file.write(data)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"cannot write {name}: {reason}") from None
+        raise UsageError(f"cannot write {name or repr(name)}: {reason}") from None
 
 
 def declare_sizes(parser: ArgumentParser) -> None:

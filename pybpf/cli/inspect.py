@@ -40,13 +40,15 @@ def declare(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Look into one file."""
     byteorder: ByteOrder = "big" if options.big_endian else "little"
-    if options.html and (options.json or options.dot):
-        raise UsageError("--html does not go with --json and --dot")
+    if sum((options.html is not None, options.json, options.dot is not None)) > 1:
+        raise UsageError("--html, --json and --dot do not go together")
+    if options.btf is not None and options.kernel is None and options.html is None:
+        raise UsageError("--btf is about CO-RE of programs that are judged: it goes with --kernel")
     found = opened.opened(options.file, byteorder)
     if options.dot:
         return _graphs(found, options)
     facts, codes, states = _facts(found, options, byteorder)
-    if options.html:
+    if options.html is not None:
         return _page(facts, codes, states, options.html)
     if options.json:
         import json
@@ -71,7 +73,7 @@ def _facts(
 
     if isinstance(found, Object):
         programs = _programs(found, options)
-        states: dict[int, States] | None = {} if options.html else None
+        states: dict[int, States] | None = None if options.html is None else {}
         verdicts = _verdicts(found, programs, options, states)
         chosen = None if options.prog is None else [options.prog]
         codes = [*opened.codes(found, chosen, whole=True)] if options.html else []
@@ -100,7 +102,9 @@ def _verdicts(
     states: dict[int, States] | None,
 ) -> dict[int, Judged]:
     """Return what a kernel says; a page is also made without, where none could say anything."""
-    wanted = options.kernel or (LIVE if options.html and found.byteorder == "little" else None)
+    wanted = options.kernel or (
+        LIVE if options.html is not None and found.byteorder == "little" else None
+    )
     if wanted is None:
         return {}
     from pybpf.cli.subjects import types_of
@@ -130,5 +134,5 @@ def _page(facts: Facts, codes: Sequence[Code], states: Sequence[States | None], 
     try:
         Path(path).write_text(page(facts, shown), encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+        raise UsageError(f"cannot write {path or repr(path)}: {error.strerror}") from None
     return 0

@@ -145,6 +145,19 @@ RUN_HELP = "\n  hint: `pybpf run -h` shows the arguments"
         ),
         (["snapshot", "-o", "/dev/null/x"], "error: cannot write /dev/null/x: Not a directory"),
         (["asm", "script.ply", "-o", "/dev/null/x"], None),
+        (
+            ["inspect", "x", "--dot", "flow", "--json"],
+            "error: --html, --json and --dot do not go together",
+        ),
+        (
+            ["inspect", "x", "--html", "", "--json"],
+            "error: --html, --json and --dot do not go together",
+        ),
+        (
+            ["inspect", "x", "--btf", "nosuch"],
+            "error: --btf is about CO-RE of programs that are judged: it goes with --kernel",
+        ),
+        (["compile", "BEGIN { }", "-o", ""], "error: cannot write '': No such file or directory"),
     ],
 )
 @pytest.mark.usefixtures("files")

@@ -165,7 +165,7 @@ def test_a_page(pybpf, c_objects, tmp_path):
         1, f"error: cannot write {tmp_path}/no/out: No such file or directory\n",
     )  # fmt: skip
     said = pybpf("inspect", "--html", out, "--json", c_objects / "loops.el.o")
-    assert (said.status, said.err) == (1, "error: --html does not go with --json and --dot\n")
+    assert (said.status, said.err) == (1, "error: --html, --json and --dot do not go together\n")
 
 
 def test_a_page_of_raw_instructions(pybpf, stdin, tmp_path):
