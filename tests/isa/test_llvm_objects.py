@@ -18,9 +18,10 @@ from pybpf.objfile.object import Object
 PAIRS = [
     (clang, objdump)
     for clang, objdump in [("clang", "llvm-objdump")]
-    + [(f"clang-{n}", f"llvm-objdump-{n}") for n in range(15, 30)]
+    + [(f"clang-{n}", f"llvm-objdump-{n}") for n in range(30, 14, -1)]
     if shutil.which(clang) and shutil.which(objdump)
-]
+][:2]
+"""Debian's own, and the newest with its version in its name."""
 
 
 @pytest.fixture(scope="module", params=PAIRS or [None], ids=lambda pair: pair and pair[0])
@@ -65,6 +66,12 @@ def meaning(insn, *, relocated):
     return ("call",) if relocated and insn.op.effect is Effect.CALL else insn
 
 
+def blind(mine, their):
+    """Whether this LLVM is older than casts of addresses: one looks like a move to it."""
+    is_move = their.op.effect is Effect.MOV and (their.dst, their.src) == (mine.dst, mine.src)
+    return mine.op.form is Form.ADDR_SPACE_CAST and is_move
+
+
 def instructions(code):
     """Yield slot, text and instruction of code, with distances in place of labels."""
     slots, jumps = code.slots(), dict(code.jumps())
@@ -89,7 +96,7 @@ def test_every_instruction_of_every_object(compiled):
                 ours.setdefault(code.section, {})[slot] = line, their
                 relocated = mine.symbol is not None
                 one, other = (meaning(insn, relocated=relocated) for insn in (mine, their))
-                assert one == other, (path.name, slot, text, line)
+                assert one == other or blind(mine, their), (path.name, slot, text, line)
                 count += 1
         assert ours == theirs, path.name
     assert count > 4000
