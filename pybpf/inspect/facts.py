@@ -12,11 +12,12 @@ from pybpf.inspect.code import Code, of_program
 from pybpf.inspect.graph import loops
 from pybpf.inspect.names import Names
 from pybpf.inspect.needs import Kind, Need, Since, first, needs
-from pybpf.isa.abi import MapType, ProgType
+from pybpf.isa.abi import MapFlag, MapType, ProgFlag, ProgType
 from pybpf.isa.helpers import HELPER_NAMES
 from pybpf.isa.table import Effect, Form
 from pybpf.objfile.code import Use
 from pybpf.objfile.elf import RelocationType
+from pybpf.objfile.maps import Origin
 from pybpf.objfile.sections import Trait
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ _MIX: Mapping[Form, str] = {
 }  # fmt: skip
 """What kind of instruction a form is in the mix; all others are arithmetic, ``alu``."""
 _FRAME = 10
+_FLAGS: Mapping[Trait, ProgFlag] = {
+    Trait.SLEEPABLE: ProgFlag.SLEEPABLE,
+    Trait.FRAGS: ProgFlag.XDP_HAS_FRAGS,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +154,11 @@ def of_object(found: Object, chosen: Iterable[int], verdicts: Mapping[int, Judge
     """
     names = Names(found.btf, found.elf)
     weak = {extern.name for extern in found.externs if extern.weak}
-    map_types = {one.name: one.map_type for one in found.maps}
+    maps = {one.name: (one.map_type, _asked(one)) for one in found.maps}
     programs = []
     for index in chosen:
         program = found.programs[index]
-        programs.append(_program(program, names, map_types, weak, verdicts.get(index)))
+        programs.append(_program(program, names, maps, weak, verdicts.get(index)))
     return Facts(
         found.path, "object", found.byteorder, found.elf.size, found.licence, found.version,
         tuple(_sections(found)), tuple(_map(one, names) for one in found.maps), tuple(programs),
@@ -184,8 +189,8 @@ def of_loaded(loaded: Loaded, code: Code, types: Btf | None) -> Facts:
         )
         for m in loaded.maps
     )  # fmt: skip
-    map_types = {facts.name: row.type for facts, row in zip(maps, loaded.maps, strict=True)}
-    program = _counted(code, Kind(info.prog_type), map_types, ())
+    types_of = {facts.name: (row.type, 0) for facts, row in zip(maps, loaded.maps, strict=True)}
+    program = _counted(code, Kind(info.prog_type), types_of, ())
     notes = (
         f"tag {info.tag.hex()}",
         f"{info.verified_insns} instructions processed when it was loaded",
@@ -224,6 +229,12 @@ def _map(found: ObjectMap, names: Names) -> MapFacts:
     )  # fmt: skip
 
 
+def _asked(found: ObjectMap) -> int:
+    """Return the flags of a map that a kernel must know; data can do without being mapped."""
+    declared = found.origin in {Origin.LEGACY, Origin.BTF}
+    return found.flags if declared else found.flags & ~MapFlag.MMAPABLE
+
+
 def _types(btf: Btf | None) -> Mapping[str, int]:
     if btf is None:
         return {}
@@ -234,18 +245,18 @@ def _types(btf: Btf | None) -> Mapping[str, int]:
 def _program(
     program: ObjectProgram,
     names: Names,
-    map_types: Mapping[str, int],
+    maps_of: Mapping[str, tuple[int, int]],
     weak: set[str],
     verdict: Judged | None,
 ) -> ProgramFacts:
     said = program.kind
-    sleepable = said is not None and Trait.SLEEPABLE in said.kind.traits
-    optional = said is not None and Trait.OPTIONAL in said.kind.traits
-    attach = None if optional else program.program.expected_attach_type
-    kind = Kind(program.program.prog_type, attach, sleepable)
+    traits = said.kind.traits if said is not None else Trait.NONE
+    attach = None if Trait.OPTIONAL in traits else program.program.expected_attach_type
+    flags = frozenset(flag for trait, flag in _FLAGS.items() if trait in traits)
+    kind = Kind(program.program.prog_type, attach, flags)
     kfuncs = [r.name for r in program.references if r.use is Use.KFUNC]
     wanted = [name for name in kfuncs if name not in weak]
-    facts = _counted(of_program(program, names), kind, map_types, wanted, verdict)
+    facts = _counted(of_program(program, names), kind, maps_of, wanted, verdict)
     core = Counter(names.core(at.relocation) for at in program.relocations)
     maps = Counter(r.name for r in program.references if r.use in {Use.MAP, Use.DATA})
     return replace(
@@ -257,17 +268,20 @@ def _program(
 def _counted(
     code: Code,
     kind: Kind,
-    map_types: Mapping[str, int],
+    maps_of: Mapping[str, tuple[int, int]],
     kfuncs: Iterable[str],
     verdict: Judged | None = None,
 ) -> ProgramFacts:
-    """Return the facts that instructions alone tell."""
+    """Return the facts that instructions alone tell; ``maps_of``: types and flags of maps."""
     known = [insn for i, insn in enumerate(code.program.insns) if i not in code.texts]
     called = [insn for insn in known if insn.op.form is Form.CALL_HELPER]
-    loaded = [i.symbol for i in known if i.op.form is Form.LOAD_IMM64 and i.symbol in map_types]
+    loaded = [i.symbol for i in known if i.op.form is Form.LOAD_IMM64 and i.symbol in maps_of]
     maps = Counter(name for name in loaded if name is not None)
     found = code.blocks()
-    wanted = needs(code, kind, (map_types[name] for name in maps), kfuncs)
+    flags = 0
+    for name in maps:
+        flags |= maps_of[name][1]
+    wanted = needs(code, kind, (maps_of[name][0] for name in maps), kfuncs, flags)
     attach = code.program.expected_attach_type
     return ProgramFacts(
         code.name, code.section, kind.prog_type.name.lower(),

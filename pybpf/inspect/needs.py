@@ -1,8 +1,9 @@
 """A program in; what it needs of a kernel, and the first kernel that has all of it, out.
 
-The table of instructions has the first release of each. Of helpers, kernel functions, and types of
-programs and maps it is known which of the profiled kernels (target/profile.py) have them: the first
-release is then one after the last profile without, up to the first one with.
+The table of instructions has the first release of each, target/history.py that of helpers, and of
+types and flags of programs and maps. For which types of programs a helper or kernel function is, is
+known of the profiled kernels (target/profile.py): the first release is then one after the last
+profile without, up to the first one with, and no older than the helper.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from pybpf.dataclass import dataclass
 from pybpf.inspect.graph import loops
-from pybpf.isa.abi import MapType, ProgType
+from pybpf.isa.abi import AttachType, MapType, ProgFlag, ProgType
 from pybpf.isa.helpers import HELPER_NAMES
 from pybpf.isa.table import NEVER, Form
+from pybpf.target import history
 from pybpf.target.profile import NAMES, Profile, profile
 
 if TYPE_CHECKING:
@@ -26,6 +28,17 @@ _LOOPS, _LONG = (5, 3), (5, 2)
 _SHORT = 4096
 """Programs were no longer than this before ``_LONG``."""
 _FIRST = (3, 18)
+_REFERENCES = {
+    "lddw_map_fd": "address of a map",
+    "lddw_map_value": "address of a map's value",
+    "lddw_btf_id": "address of a variable of the kernel",
+    "lddw_func": "address of a function",
+    "lddw_map_idx": "map by its place in a list",
+    "lddw_map_idx_value": "value of a map by its place in a list",
+    "call_local": "call of a function of its own",
+    "call_kfunc": "call of a kernel function",
+}
+"""Instructions that people know by what they refer to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +78,16 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What decides which kernel's facts are about a program: its types, and whether it sleeps."""
+    """What decides which kernel's facts are about a program: its types, and ``ProgFlag``s."""
 
     prog_type: ProgType
     attach_type: int | None = None
-    sleepable: bool = False
+    flags: frozenset[ProgFlag] = frozenset()
+
+    @property
+    def sleepable(self) -> bool:
+        """Whether it may sleep."""
+        return ProgFlag.SLEEPABLE in self.flags
 
 
 def exact(release: Release) -> Since:
@@ -78,12 +96,17 @@ def exact(release: Release) -> Since:
 
 
 def needs(
-    code: Code, kind: Kind, map_types: Iterable[int] = (), kfuncs: Iterable[str] = ()
+    code: Code,
+    kind: Kind,
+    map_types: Iterable[int] = (),
+    kfuncs: Iterable[str] = (),
+    map_flags: int = 0,
 ) -> tuple[Need, ...]:
-    """Return what a program needs, what is the newest first."""
+    """Return what a program needs, what is the newest first; ``map_flags``: of all its maps."""
     found = [
-        *_instructions(code), *_types(kind), *_helpers(code, kind),
-        *(_map(number) for number in set(map_types)), *(_kfunc(name, kind) for name in set(kfuncs)),
+        *_instructions(code), *_types(kind, code.section), *_helpers(code, kind),
+        *(_map(number) for number in set(map_types)), *_flags(map_flags),
+        *(_kfunc(name, kind) for name in set(kfuncs)),
     ]  # fmt: skip
     return tuple(sorted(found, key=lambda need: (*_order(need.since), need.what)))
 
@@ -134,28 +157,36 @@ def _instructions(code: Code) -> Iterator[Need]:
         if op.since == NEVER:
             yield Need(f"instruction {op.name}", Since(None, None))
         elif op.since > _FIRST:
-            yield Need(f"instruction {op.name}", exact(op.since))
+            what = _REFERENCES.get(op.name, f"instruction {op.name}")
+            yield Need(what, exact(op.since))
     if loops(code):
         yield Need("loops", exact(_LOOPS))
     if code.slots()[-1] - code.base > _SHORT:
         yield Need(f"more than {_SHORT} instructions", exact(_LONG))
 
 
-def _types(kind: Kind) -> Iterator[Need]:
-    number = kind.prog_type
+def _types(kind: Kind, section: str) -> Iterator[Need]:
+    number, attach = kind.prog_type, kind.attach_type
     if number is ProgType.UNSPEC:
+        if section:
+            yield Need(f'a program type, which SEC("{section}") does not name', Since(None, None))
         return
     name = f"program type {number.name.lower()}"
-    yield Need(name, _since(lambda known: number in known.program_types))
-    attach = kind.attach_type
-    if attach is None or not any(known.attach_types(number) for known in _profiles()):
-        return
+    came = history.PROGRAM_TYPES.get(number)
+    yield Need(
+        name,
+        _since(lambda known: number in known.program_types) if came is None else exact(came),
+    )
+    if attach is not None and (later := history.ATTACH_TYPES.get(attach)):
+        yield Need(f"attach type {_attach(attach)}", exact(later))
+    for flag in kind.flags:
+        if release := history.flag(flag, number, attach):
+            yield Need(f"program flag {flag.name.lower()}", exact(release))
 
-    def takes(known: Profile) -> bool:
-        types = known.attach_types(number)
-        return number in known.program_types and (not types or attach in types)
 
-    yield Need(f"attach type {attach}", _since(takes))
+def _attach(number: int) -> str:
+    names = {int(each): each.name.lower() for each in AttachType}
+    return names.get(number, str(number))
 
 
 def _helpers(code: Code, kind: Kind) -> Iterator[Need]:
@@ -165,10 +196,23 @@ def _helpers(code: Code, kind: Kind) -> Iterator[Need]:
         if insn.op.form is Form.CALL_HELPER and index not in code.texts
     }
     for number in numbers:
-        yield Need(
-            f"helper {HELPER_NAMES.get(number, number)}",
-            _since(lambda known, number=number: number in _allowed(known, kind)),  # type: ignore[misc]
-        )
+        yield Need(f"helper {HELPER_NAMES.get(number, number)}", _helper(number, kind))
+
+
+def _helper(number: int, kind: Kind) -> Since:
+    """Return when programs of a kind could first call a helper."""
+    came = history.helper(number)
+    if kind.prog_type is ProgType.UNSPEC and came is not None:
+        return exact(came)
+    found = _since(lambda known: number in _allowed(known, kind))
+    if came is None or found.by is None or came > found.by:
+        return found
+    came = max(came, history.PROGRAM_TYPES.get(kind.prog_type, _FIRST))
+    if found.least is not None:
+        return exact(came) if came > found.least else found
+    if history.born_with(number, kind.prog_type):
+        return exact(came)
+    return Since(came, found.by)
 
 
 def _allowed(known: Profile, kind: Kind) -> frozenset[int]:
@@ -181,8 +225,17 @@ def _allowed(known: Profile, kind: Kind) -> frozenset[int]:
 
 def _map(number: int) -> Need:
     names = {int(each): each.name.lower() for each in MapType}
-    name = f"map type {names.get(number, number)}"
-    return Need(name, _since(lambda known: number in known.map_types))
+    came = history.MAP_TYPES.get(number)
+    return Need(
+        f"map type {names.get(number, number)}",
+        _since(lambda known: number in known.map_types) if came is None else exact(came),
+    )
+
+
+def _flags(flags: int) -> Iterator[Need]:
+    for flag, release in history.MAP_FLAGS.items():
+        if flags & flag:
+            yield Need(f"map flag {flag.name.lower()}", exact(release))
 
 
 def _kfunc(name: str, kind: Kind) -> Need:

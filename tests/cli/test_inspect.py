@@ -59,7 +59,7 @@ def test_a_program(facts, order):
     assert deep["functions"][0]["stack"] == 8
     assert deep["slots"] == sum(f["slots"] for f in deep["functions"])
     assert (deep["type"], deep["section"], deep["loops"]) == ("socket_filter", "socket", 0)
-    assert deep["first"]["by"] == "5.10"
+    assert deep["first"]["text"] == "4.16"
 
 
 def test_what_programs_use(facts):
@@ -120,7 +120,7 @@ def test_raw_instructions(pybpf, stdin):
         "  size      6 slots in 2 functions, 2 blocks, no loops\n"
         "  functions <stdin> 4 (0 B stack), sub1 2 (16 B stack)\n"
         "  mix       exit 2, call 1, lddw 1, store 1\n"
-        "  kernel    4.16: instruction call_local\n"
+        "  kernel    4.16: call of a function of its own\n"
     )
 
 
