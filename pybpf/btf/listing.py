@@ -45,9 +45,19 @@ def lines(btf: Btf, numbers: Iterable[int] | None = None) -> Iterator[str]:
     """Yield the same as lines of text, those of a type's parts indented."""
     for fact in facts(btf, numbers):
         parts = [fact.pop(name) for name in _PARTS if name in fact]
-        yield f"[{fact.pop('id')}] {fact.pop('kind')} {_pairs(fact)}"
+        number, kind = fact.pop("id"), fact.pop("kind")
+        text = _pairs(fact)
+        if kind == "VAR":
+            text = text.replace(" linkage=", ", linkage=")
+        yield f"[{number}] {kind} {text}"
+        end = ""
+        if kind == "ENUM64":
+            end = "LL" if fact["encoding"] == "SIGNED" else "ULL"
         for part in chain(*parts):
-            yield f"\t{_pairs(part)}"
+            if kind == "DATASEC":
+                name, of = part.pop("name"), btf.kind(part["type_id"]).name
+                end = f" ({of} '{_quotable(name)}')"
+            yield f"\t{_pairs(part)}{end}"
 
 
 def _pairs(fact: Mapping[str, Any]) -> str:
