@@ -200,8 +200,6 @@ def _member(
         raise Refusal(f"attach to unsupported member {member} of struct {struct}", errno=_ENOTSUPP)
     if struct not in table.KNOWN_OPERATIONS:
         raise Unmodelled(f"operations of a {struct}")
-    if subject.prog_flags & SLEEPABLE and struct not in table.SLEEPABLE_OPERATIONS:
-        raise Refusal(f"attach to unsupported member {member} of struct {struct}")
     stub = btf.function(f"{struct}__{member}") if rules.since(6, 9) else None
     names = tuple(name for name, _ in stub.params) if stub is not None else ()
     return Target(member, proto.params, proto.returns, names, struct)

@@ -61,7 +61,6 @@ DISABLED_HOOKS = _names(
 BOOL_HOOKS = frozenset({"audit_rule_known", "inode_xattr_skipcap", "xfrm_state_pol_flow_match"})
 UNSUPPORTED_MEMBERS = frozenset({("tcp_congestion_ops", "get_info")})
 KNOWN_OPERATIONS = frozenset({"tcp_congestion_ops"})
-SLEEPABLE_OPERATIONS = frozenset({"bpf_dummy_ops", "sched_ext_ops", "hid_bpf_ops"})
 
 # Arguments of iterators that may be NULL: -: and that are not trusted, rdonly_buf and buf: memory
 # whose size is not known.

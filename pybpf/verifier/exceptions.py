@@ -7,12 +7,11 @@ check_max_stack_depth in kernel/bpf/verifier.c.
 
 from __future__ import annotations
 
-import struct
-
 from pybpf.btf.reader import Kind, Linkage
 from pybpf.corpus import CorpusProgram
 from pybpf.verifier import opcodes as op
 from pybpf.verifier.env import Env
+from pybpf.verifier.progbtf import function_records
 from pybpf.verifier.program import Checked
 from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.registers import EACCES, leaks
@@ -23,16 +22,14 @@ from pybpf.verifier.sections import check_leftovers
 from pybpf.verifier.state import State
 
 _TAG = "exception_callback:"
-_RECORD = 8
 
 
 def find_catching(program: Checked, subject: CorpusProgram, rules: Rules) -> int:
     """Return the slot of the function that exceptions end in, 0 for none; raises Refusal."""
     types = program.types
-    if types is None or not subject.func_info or not rules.since(6, 7):
+    records = function_records(subject)
+    if types is None or not records or not rules.since(6, 7):
         return 0
-    whole = len(subject.func_info) // _RECORD * _RECORD
-    records = list(struct.iter_unpack("<II", subject.func_info[:whole]))
     tags = [
         tag.removeprefix(_TAG) for tag in types.decl_tags(records[0][1]) if tag.startswith(_TAG)
     ]  # fmt: skip

@@ -15,6 +15,7 @@ from pybpf.verifier.refusal import Refusal, Unmodelled
 
 if TYPE_CHECKING:
     from pybpf.btf.reader import Btf
+    from pybpf.corpus import CorpusProgram
 
 _RECORD = 8
 
@@ -47,14 +48,19 @@ def read_types(data: bytes) -> Btf | None:
         raise Unmodelled(f"the program's BTF: {error}") from None
 
 
+def function_records(subject: CorpusProgram) -> list[tuple[int, int]]:
+    """Return each function's first slot and its type, as ``func_info`` has them."""
+    whole = len(subject.func_info) // _RECORD * _RECORD
+    return list(struct.iter_unpack("<II", subject.func_info[:whole]))
+
+
 def check_functions(program: Checked) -> dict[int, Function]:
     """Return the functions by number of subprogram; raises Refusal where the types do not fit."""
     subject = program.subject
     types = read_types(subject.btf)
-    if types is None or not subject.func_info:
+    records = function_records(subject)
+    if types is None or not records:
         return {}
-    whole = len(subject.func_info) // _RECORD * _RECORD
-    records = list(struct.iter_unpack("<II", subject.func_info[:whole]))
     if len(records) != len(program.subprograms):
         raise Refusal("number of funcs in func_info doesn't match number of subprogs")
     functions: dict[int, Function] = {}
