@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cache
 
 from pybpf.verifier.env import Env
+from pybpf.verifier.kerneltypes import is_struct
 from pybpf.verifier.kinds import (
     ALLOC,
     BASE,
@@ -44,15 +45,6 @@ from pybpf.verifier.records import Field
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import EACCES
 from pybpf.verifier.state import Reg
-
-SOCK_STRUCTS = frozenset(
-    {
-        "sock_common", "sock", "inet_sock", "inet_connection_sock", "tcp_sock", "tcp6_sock",
-        "udp_sock", "udp6_sock", "unix_sock", "tcp_timewait_sock", "tcp_request_sock",
-        "request_sock", "mptcp_sock",
-    }
-)  # fmt: skip
-"""Structures of the kernel that begin with a ``struct sock_common``."""
 
 _BYTES = (STACK, PACKET, PACKET_META, MAP_KEY, MAP_VALUE)
 _SOCKS = (SOCK_COMMON, SOCKET, TCP_SOCK, XDP_SOCK)
@@ -167,26 +159,6 @@ def _check_struct(env: Env, number: int, reg: Reg, arg: Argument, helper: str) -
     strict = bool(arg.flags & TypeFlag.RELEASE) and helper != "sk_release"
     if not is_struct(env, reg, wanted, strict=strict):
         raise Refusal(f"R{number} is of type {name} but {wanted} is expected", errno=EACCES)
-
-
-def is_struct(env: Env, reg: Reg, wanted: str, *, strict: bool) -> bool:
-    """Whether a register points to a structure, or to one that begins so (btf_struct_ids_match).
-
-    ``strict``: only to that itself.
-    """
-    off = reg.off + reg.val.smin
-    name = reg.extra if isinstance(reg.extra, str) else ""
-    if name == wanted and not off and not reg.btf:
-        return True
-    if strict:
-        return False
-    if env.known_types is None and wanted == "sock_common" and name in SOCK_STRUCTS and not off:
-        return True
-    types = env.types
-    number = types.struct(wanted)
-    if number is None:
-        raise Unmodelled(f"a {wanted}, of which this kernel's types say nothing")
-    return types.contains(types.struct_of(reg), off, number, env.rules.version)
 
 
 def check_offset(env: Env, number: int, reg: Reg, arg: Argument) -> None:

@@ -10,18 +10,30 @@ import re
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pybpf.btf.reader import MODIFIERS, Btf, Kind, Member
 from pybpf.verifier.kinds import PERCPU, RCU, UNTRUSTED, USER
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.state import Reg
 
+if TYPE_CHECKING:
+    from pybpf.verifier.env import Env
+
 _EACCES = 13
 _NAMELESS = "(anon)"
 _DEEPEST = 64
 """No kernel's structures lie within each other so often; types that do are damaged."""
 _TAGS = {"user": USER, "percpu": PERCPU, "rcu": RCU}
+
+_SOCK_STRUCTS = frozenset(
+    {
+        "sock_common", "sock", "inet_sock", "inet_connection_sock", "tcp_sock", "tcp6_sock",
+        "udp_sock", "udp6_sock", "unix_sock", "tcp_timewait_sock", "tcp_request_sock",
+        "request_sock", "mptcp_sock",
+    }
+)  # fmt: skip
+"""Structures of the kernel that begin with a ``struct sock_common``."""
 
 Version = tuple[int, int]
 
@@ -259,3 +271,23 @@ class KernelTypes:
                 errno=_EACCES,
             )
         return Found()
+
+
+def is_struct(env: Env, reg: Reg, wanted: str, *, strict: bool) -> bool:
+    """Whether a register points to a structure, or to one that begins so (btf_struct_ids_match).
+
+    ``strict``: only to that itself.
+    """
+    off = reg.off + reg.val.smin
+    name = reg.extra if isinstance(reg.extra, str) else ""
+    if name == wanted and not off and not reg.btf:
+        return True
+    if strict:
+        return False
+    if env.known_types is None and wanted == "sock_common" and name in _SOCK_STRUCTS and not off:
+        return True
+    types = env.types
+    number = types.struct(wanted)
+    if number is None:
+        raise Unmodelled(f"a {wanted}, of which this kernel's types say nothing")
+    return types.contains(types.struct_of(reg), off, number, env.rules.version)

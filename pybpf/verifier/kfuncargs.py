@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 
 from pybpf.verifier import iterators
-from pybpf.verifier.argtypes import is_struct
 from pybpf.verifier.callbacks import begin_async, element
 from pybpf.verifier.dynptrs import Dynptr, check_dynptr, dynptr_at, place
 from pybpf.verifier.env import Env
 from pybpf.verifier.irqflags import check_flags
+from pybpf.verifier.kerneltypes import is_struct
 from pybpf.verifier.kinds import (
     ALLOC,
     BASE,

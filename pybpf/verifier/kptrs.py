@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from pybpf.verifier import opcodes as op
 from pybpf.verifier.env import Env
+from pybpf.verifier.kerneltypes import is_struct
 from pybpf.verifier.kinds import (
     ALLOC,
     BASE,
@@ -125,7 +126,7 @@ def _loaded(env: Env, state: State, field: Field) -> Reg:
 def check_match(env: Env, number: int, reg: Reg, field: Field, *, errno: int = 22) -> None:
     """Raise Refusal unless a register holds what a pointer of a map's value may point to."""
     name = _checked_name(env, number, reg, field)
-    if name is not None and _same(reg, field):
+    if name is not None and _same(env, reg, field):
         return
     types, target = env.program.types, field.target
     if isinstance(target, int):
@@ -166,16 +167,12 @@ def _checked_name(env: Env, number: int, reg: Reg, field: Field) -> str | None:
     return reg.extra.name if isinstance(reg.extra, Local) else str(reg.extra)
 
 
-def _same(reg: Reg, field: Field) -> bool:
+def _same(env: Env, reg: Reg, field: Field) -> bool:
     if isinstance(reg.extra, Local):
         return reg.extra.number == field.target and not reg.off
     if isinstance(field.target, int):
         return False
-    if reg.off or reg.extra != field.target:
-        if field.kind == "kptr_untrusted" or reg.off:
-            raise Unmodelled("a member of a structure of the kernel")
-        return False
-    return True
+    return is_struct(env, reg, field.target, strict=field.kind != "kptr_untrusted")
 
 
 def check_place(env: Env, number: int, reg: Reg) -> Field:

@@ -17,6 +17,7 @@ from pybpf.verifier.refusal import Refusal
 
 if TYPE_CHECKING:
     from pybpf.btf.reader import Btf
+    from pybpf.verifier.kerneltypes import KernelTypes
 
 Version = tuple[int, int]
 
@@ -78,7 +79,8 @@ _OTHERS = frozenset(
         "cred", "pid", "super_block", "request_sock", "unix_sock", "udp_sock",
     }
 )  # fmt: skip
-"""Some that no value may own. Any other name is taken for one of the program's own."""
+"""Some that no value may own. Where the kernel's types are not known, any other name is taken for
+one of the program's own."""
 
 
 class _Invalid(Exception):
@@ -86,8 +88,11 @@ class _Invalid(Exception):
 
 
 class _Reader:
-    def __init__(self, types: Btf, version: Version, known: Mapping[str, Version]) -> None:
+    def __init__(
+        self, types: Btf, version: Version, known: Mapping[str, Version], kernel: KernelTypes | None
+    ) -> None:
         self.types = types
+        self.kernel = kernel
         self.version = version
         self.known = known
         self.is_value = known is _OF_VALUES
@@ -168,6 +173,25 @@ class _Reader:
 
     def pointer(self, number: int) -> Field | None:
         """Return what a pointer that is tagged is; None for another."""
+        found = self._tagged(number)
+        if found is None:
+            return None
+        kind, target = found
+        name = self.types.name(target)
+        known = self._is_kernels(name)
+        if kind == "kptr" and known:
+            since, until = _DESTROYED.get(name, ((99, 0), (99, 0)))
+            if not since <= self.version < until:
+                raise _Invalid
+        if not known and self.version < (6, 4):
+            raise _Invalid
+        return Field(kind, 8, name if known else target)
+
+    def _tagged(self, number: int) -> tuple[str, int] | None:
+        """Return what a pointer is tagged as, and the structure that it points to (btf_find_kptr).
+
+        None for a pointer without a tag, or no pointer.
+        """
         types = self.types
         if types.kind(number) is Kind.VOLATILE and self.version >= (6, 10):
             number = types.target(number)
@@ -181,20 +205,18 @@ class _Reader:
         tagged_twice = types.kind(types.target(tag)) is Kind.TYPE_TAG
         if kind is None or tagged_twice or types.kind(target) is not Kind.STRUCT:
             raise _Invalid
-        name = types.name(target)
-        known = name in _DESTROYED or name in _OTHERS
-        if kind == "kptr" and known:
-            since, until = _DESTROYED.get(name, ((99, 0), (99, 0)))
-            if not since <= self.version < until:
-                raise _Invalid
-        if not known and self.version < (6, 4):
-            raise _Invalid
-        return Field(kind, 8, name if known else target)
+        return kind, target
+
+    def _is_kernels(self, name: str) -> bool:
+        """Whether the kernel has a structure of that name."""
+        if self.kernel is not None:
+            return self.kernel.struct(name) is not None
+        return name in _DESTROYED or name in _OTHERS
 
     def is_pointer(self, number: int) -> bool:
-        """Whether a type is a pointer that an object may own."""
+        """Whether a type is a pointer that an object may own, if what it points to allows that."""
         try:
-            return self.pointer(number) is not None
+            return self._tagged(number) is not None
         except _Invalid:
             return False
 
@@ -231,28 +253,35 @@ class _Reader:
         return Field(field.kind, field.size, target, places[0].bit_offset // 8)
 
 
-def value_fields(types: Btf, number: int, version: Version) -> Fields:
-    """Return the special members of a map's value; none where the kernel finds them faulty."""
+def value_fields(
+    types: Btf, number: int, version: Version, kernel: KernelTypes | None = None
+) -> Fields:
+    """Return the special members of a map's value; none where the kernel finds them faulty.
+
+    ``kernel``: its types, by which pointers to its structures are told from those to a program's.
+    """
     number = types.skip(number)
     if types.kind(number) not in {Kind.STRUCT, Kind.DATASEC}:
         return {}
     try:
-        return _Reader(types, version, _OF_VALUES).of(number)
+        return _Reader(types, version, _OF_VALUES, kernel).of(number)
     except _Invalid:
         return {}
 
 
-def object_fields(types: Btf, version: Version) -> Mapping[int, Fields]:
+def object_fields(
+    types: Btf, version: Version, kernel: KernelTypes | None = None
+) -> Mapping[int, Fields]:
     """Return the special members of each structure that has some and that programs may allocate.
 
-    Raises Refusal where the kernel does not take such types.
+    ``kernel``: as in ``value_fields``. Raises Refusal where the kernel does not take such types.
     """
     special = {
         number
         for name, (kind, _, _) in _KINDS.items()
         if version >= _OF_OBJECTS.get(kind, (99, 0)) and (number := types.struct(name)) is not None
     }
-    reader = _Reader(types, version, _OF_OBJECTS)
+    reader = _Reader(types, version, _OF_OBJECTS, kernel)
     found: dict[int, Fields] = {}
     try:
         if reader.pointers and types.has_kind(Kind.TYPE_TAG):

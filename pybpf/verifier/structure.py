@@ -40,7 +40,7 @@ def check_structure(
     program = Checked(subject, slots_of(subject.insns))
     program.types = read_types(subject.btf)
     if program.types is not None and rules.since(6, 2):
-        program.objects = object_fields(program.types, rules.version)
+        program.objects = object_fields(program.types, rules.version, types)
     _link(program)
     if subject.ksyms:
         link_ksyms(program, types)
@@ -49,7 +49,7 @@ def check_structure(
     program.functions = check_functions(program)
     if not program.functions:
         _check_abnormal_return(program)
-    _resolve_lddw(program, rules)
+    _resolve_lddw(program, rules, types)
     walk(program, rules)
     if subject.kfuncs:
         from pybpf.verifier.kfuncs import mark_kfuncs
@@ -136,10 +136,11 @@ def _check_abnormal_return(program: Checked) -> None:
             raise Refusal("tail_call is not allowed in subprogs without BTF", sub.start)
 
 
-def _resolve_lddw(program: Checked, rules: Rules) -> None:
+def _resolve_lddw(program: Checked, rules: Rules, types: KernelTypes | None) -> None:
     slots = program.slots
     maps = [
-        map_info(spec, lambda one: _fields_of(program, one, rules)) for spec in program.subject.maps
+        map_info(spec, lambda one: _fields_of(program, one, rules, types))
+        for spec in program.subject.maps
     ]
     fixed = {fixup.insn: maps[fixup.map] for fixup in program.subject.fixups}
     at = 0
@@ -160,11 +161,13 @@ def _resolve_lddw(program: Checked, rules: Rules) -> None:
         at += 2
 
 
-def _fields_of(program: Checked, spec: CorpusMap, rules: Rules) -> Fields:
+def _fields_of(
+    program: Checked, spec: CorpusMap, rules: Rules, kernel: KernelTypes | None
+) -> Fields:
     types = program.types
     if types is None or not spec.btf_value:
         return {}
-    return value_fields(types, spec.btf_value, rules.version)
+    return value_fields(types, spec.btf_value, rules.version, kernel)
 
 
 def _refuse_slot(slot: Raw, rules: Rules) -> str | None:

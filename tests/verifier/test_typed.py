@@ -24,9 +24,10 @@ from pybpf.btf.types import (
     Reference,
     Var,
 )
-from pybpf.corpus import CorpusProgram, Ksym
+from pybpf.corpus import CorpusMap, CorpusProgram, Fixup, Ksym
+from pybpf.dataclass import replace
 from pybpf.errors import TargetError
-from pybpf.isa.abi import AttachType, ProgType
+from pybpf.isa.abi import AttachType, MapType, ProgType
 from pybpf.isa.assembler import assemble
 from pybpf.isa.encoding import encode
 from pybpf.target.profile import profile
@@ -251,6 +252,7 @@ RELEASES = [
                                "is rejected."}),
     ("fmod_ret/__x64_sys_read", "r2 = 0",
      {"6.12": "__x64_sys_read() is not modifiable", "7.3": "accept"}),
+    ("struct_ops.s/tcp_congestion_ops.avoid", "r2 = 0", {"6.12": "accept", "7.3": "accept"}),
     ("fentry.s/__x64_sys_read", "r2 = 0",
      {"6.12": "__x64_sys_read is not sleepable", "7.3": "accept"}),
 ]  # fmt: skip
@@ -452,6 +454,53 @@ def test_symbols_of_a_kernel_that_lists_them():
     assert said("runqueues") == (
         "ldimm64 failed to find the address for kernel symbol 'runqueues'."
     )
+
+
+# A value of a map that holds a pointer, and what guests of 6.12 and 7.3 said of it. The kernel here
+# has a list_head and a file, of which none has a destructor, and nothing that is called mine.
+KPTR_VALUE = 5
+WRONG = "invalid kptr access, R1 type=trusted_ptr_task_struct expected=ptr_{0} or untrusted_ptr_{0}"
+NO_TYPES = "cannot load type information"
+LOADS = "r2 = *(u64 *)(r3 + 0)"
+STORES = "r1 = *(u64 *)(r1 + 8); r1 += {}; *(u64 *)(r3 + 0) = r1"
+HELD = [
+    ("task_struct", "kptr", LOADS, "accept"),
+    ("mine", "kptr", LOADS, "accept"),
+    ("", "kptr", LOADS, "accept"),
+    ("file", "kptr", LOADS, NO_TYPES),
+    ("list_head", "kptr", LOADS, NO_TYPES),
+    ("list_head", "kptr_untrusted", LOADS, "accept"),
+    ("list_head", "percpu_kptr", LOADS, "accept"),
+    ("task_struct", "kptr_untrusted", STORES.format(0), "accept"),
+    ("list_head", "kptr_untrusted", STORES.format(48), "accept"),
+    ("list_head", "kptr_untrusted", STORES.format(8), WRONG.format("list_head")),
+    ("file", "kptr_untrusted", STORES.format(0), WRONG.format("file")),
+    ("mine", "kptr_untrusted", STORES.format(0), WRONG.format("mine")),
+]  # fmt: skip
+
+
+def holding(name, tag, text):
+    """Return a program whose map's value is a tagged pointer to a structure of a name."""
+    b = Builder()
+    u32 = b.add(Int("unsigned int", 4, Encoding.NONE, 32))
+    held = b.add(Composite(Kind.STRUCT, name, 4, (Field("x", u32, 0),)))
+    pointer = b.add(Reference(Kind.PTR, b.add(Reference(Kind.TYPE_TAG, held, tag))))
+    assert b.add(Composite(Kind.STRUCT, "v", 8, (Field("p", pointer, 0),))) == KPTR_VALUE
+    made = program("tp_btf/sched_switch", f"r3 = 0 ll; {text}")
+    spec = CorpusMap(MapType.ARRAY, 4, 8, 1, btf_key=u32, btf_value=KPTR_VALUE)
+    return replace(made, maps=(spec,), fixups=(Fixup(0, "map_value", 0),), btf=b.blob())
+
+
+@pytest.mark.parametrize("kernel", ["6.12", "7.3"])
+@pytest.mark.parametrize(("name", "tag", "text", "expected"), HELD)
+def test_pointers_that_values_hold_are_told_by_the_kernels_types(kernel, name, tag, text, expected):
+    report = verify(holding(name, tag, text), profile(kernel), types=TYPES)
+    assert (report.message or report.verdict) == expected
+
+
+def test_a_record_of_functions_that_is_cut_off_is_none():
+    cut = replace(holding("mine", "kptr", LOADS), func_info=bytes(7))
+    assert verify(cut, profile("6.12"), types=TYPES).verdict == "accept"
 
 
 def test_types_are_read_when_they_are_needed():
