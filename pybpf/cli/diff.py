@@ -54,4 +54,8 @@ def _side(name: str, program: str | None) -> Side:
         names = None if program is None else [program]
         return diff.of_object(found, opened.codes(found, names, whole=True))
     (code,) = opened.codes(found)
-    return diff.of_code(code, None if isinstance(found, Code) else found)
+    if isinstance(found, Code):
+        return diff.of_code(code)
+    from pybpf.inspect.loaded import map_facts
+
+    return diff.of_loaded(code, map(map_facts, found.maps))

@@ -83,10 +83,11 @@ def _facts(
         raise UsageError("--kernel and --prog are for the programs of objects")
     if isinstance(found, Code):
         return facts.of_code(found, byteorder), [found], [None]
-    from pybpf.inspect.loaded import of_loaded, types
+    from pybpf.inspect.loaded import map_facts, of_loaded, types
 
     code = of_loaded(found)
-    return facts.of_loaded(found, code, types(found)), [code], [None]
+    maps = tuple(map(map_facts, found.maps))
+    return facts.of_loaded(found, code, types(found), maps), [code], [None]
 
 
 def _programs(found: Object, options: argparse.Namespace) -> Sequence[int]:

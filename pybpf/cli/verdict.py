@@ -48,7 +48,8 @@ def _message(subject: Subject, report: Report) -> str:
         return report.message
     import os
 
-    why = "" if subject.program.prog_type else ": it has no program type"
+    said = f', and its SEC("{subject.section}") names none' if subject.section else ""
+    why = "" if subject.program.prog_type else f": it has no program type{said}"
     return f"bpf(2) refuses the program{why}: {os.strerror(report.errno)} (errno {report.errno})"
 
 

@@ -11,32 +11,44 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from pybpf.dataclass import dataclass, field
+from pybpf.dataclass import dataclass, field, replace
 from pybpf.inspect.names import Names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pybpf.inspect.code import Code
-    from pybpf.kernel.loaded import Loaded
+    from pybpf.inspect.facts import MapFacts
     from pybpf.objfile.object import Object
 
 Sign = Literal["=", "-", "+"]
 Facts = Mapping[str, str]
 _EXACTLY = 1 << 20
 """Up to so many pairs of instructions the best alignment is looked for, beyond that a good one."""
+_NAME = 15
+"""So many bytes of a program's name the kernel keeps."""
 _LABEL = re.compile(r"(gotol?|may_goto) \S+$")
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """One of the two: facts of all of it, of each map and extern, and its programs, by name."""
+    """One of the two: facts of all of it, of each map and extern, and its programs, by name.
+
+    None stands for what it does not tell: a loaded program has no externs, bytes have no maps
+    either. ``kernel_names`` lead from what the kernel calls an object's maps to their names there.
+    """
 
     facts: Facts
-    maps: Mapping[str, Facts]
-    externs: Mapping[str, Facts]
+    maps: Mapping[str, Facts] | None
+    externs: Mapping[str, Facts] | None
     programs: Mapping[str, tuple[Facts, Code]] = field(repr=False)
+    kernel_names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def alone(self) -> bool:
+        """Whether it is one program, of no object."""
+        return self.externs is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,20 +134,27 @@ def of_object(found: Object, codes: Iterable[Code]) -> Side:
         "byte order": found.byteorder, "licence": found.licence,
         "version": f"{found.version:#x}" if found.version else "",
     }  # fmt: skip
-    return Side(facts, maps, externs, {code.name: (_facts(code), code) for code in codes})
+    programs = {code.name: (_facts(code), code) for code in codes}
+    known_as = {one.kernel_name: one.name for one in found.maps if one.kernel_name}
+    return Side(facts, maps, externs, programs, kernel_names=known_as)
 
 
-def of_code(code: Code, loaded: Loaded | None = None) -> Side:
-    """Return what is compared of instructions, and of the maps of a loaded program."""
+def of_code(code: Code) -> Side:
+    """Return what is compared of instructions."""
+    return Side({}, None, None, {code.name: ({}, code)})
+
+
+def of_loaded(code: Code, found: Iterable[MapFacts]) -> Side:
+    """Return what is compared of a loaded program and its maps: what the kernel tells of them."""
     maps = {
-        row.name or f"map#{row.id}": {
-            "type": str(row.type), "key size": str(row.key_size),
-            "value size": str(row.value_size), "entries": str(row.max_entries),
-            "flags": f"{row.flags:#x}",
-        }
-        for row in (loaded.maps if loaded else ())
+        one.name: {
+            "type": one.type, "key size": str(one.key_size), "value size": str(one.value_size),
+            "entries": str(one.max_entries), "flags": f"{one.flags:#x}",
+        } | ({"key": one.key} if one.key else {}) | ({"value": one.value} if one.value else {})
+        for one in found
     }  # fmt: skip
-    return Side({}, maps, {}, {code.name: (_facts(code), code)})
+    told = {"type": code.program.prog_type.name.lower()}
+    return Side({}, maps, None, {code.name: (told, code)})
 
 
 def _facts(code: Code) -> Facts:
@@ -149,7 +168,14 @@ def _facts(code: Code) -> Facts:
 
 
 def compare(before: Side, after: Side) -> Diff:
-    """Return how two sides differ. Of what each has one program only, these are compared."""
+    """Return how two sides differ. Of what each has one program only, these are compared.
+
+    Of an object and a loaded program, that program is compared, and what both tell of it.
+    """
+    if before.alone and not after.alone:
+        before, after = _as_one(before, after)
+    elif after.alone and not before.alone:
+        after, before = _as_one(after, before)
     old, new = before.programs, after.programs
     if len(old) == len(new) == 1 and old.keys() != new.keys():
         old = dict(zip(new, old.values(), strict=True))
@@ -162,19 +188,60 @@ def compare(before: Side, after: Side) -> Diff:
     )
 
 
+def _as_one(alone: Side, other: Side) -> tuple[Side, Side]:
+    """Return a program with the names of an object, and what the object tells of that program."""
+    (name,) = alone.programs
+    chosen = [each for each in other.programs if each[:_NAME] == name[:_NAME]][:1]
+    programs = {each: other.programs[each] for each in chosen} or other.programs
+    # Notes are from what the object knows beyond its instructions.
+    bare = {each: (told, replace(code, notes={})) for each, (told, code) in programs.items()}
+    told, code = alone.programs[name]
+    used = {insn.symbol for _, code in programs.values() for insn in code.program.insns}
+    maps = {other.kernel_names.get(each, each): told for each, told in (alone.maps or {}).items()}
+    there = {n: told for n, told in (other.maps or {}).items() if n in used or n in maps}
+    return (
+        replace(
+            alone,
+            maps=None if alone.maps is None else maps,
+            programs={name: (told, _renamed(code, other.kernel_names))},
+        ),
+        replace(other, maps=there, programs=bare),
+    )
+
+
+def _renamed(code: Code, names: Mapping[str, str]) -> Code:
+    insns = tuple(
+        replace(insn, symbol=names[insn.symbol]) if insn.symbol in names else insn
+        for insn in code.program.insns
+    )
+    return replace(code, program=replace(code.program, insns=insns))
+
+
 def _both(before: Mapping[str, _T], after: Mapping[str, _T]) -> list[str]:
     return [*before, *(name for name in after if name not in before)]
 
 
-def _changes(before: Facts, after: Facts) -> tuple[Changed, ...]:
-    every = [(what, before.get(what, ""), after.get(what, "")) for what in _both(before, after)]
-    return tuple(Changed(what, old, new) for what, old, new in every if old != new)
+def _changes(before: Facts | None, after: Facts | None) -> tuple[Changed, ...]:
+    """Return what differs of what both sides tell; all of it where it is in one of them only."""
+    if before is not None and after is not None:
+        return tuple(
+            Changed(what, fact, after[what])
+            for what, fact in before.items()
+            if what in after and fact != after[what]
+        )
+    old, new = before or {}, after or {}
+    every = [(what, old.get(what, ""), new.get(what, "")) for what in _both(old, new)]
+    return tuple(Changed(what, was, now) for what, was, now in every if was != now)
 
 
-def _named(before: Mapping[str, Facts], after: Mapping[str, Facts]) -> Iterator[Named]:
+def _named(
+    before: Mapping[str, Facts] | None, after: Mapping[str, Facts] | None
+) -> Iterator[Named]:
+    if before is None or after is None:
+        return
     for name in _both(before, after):
         old, new = before.get(name), after.get(name)
-        changes = _changes(old or {}, new or {})
+        changes = _changes(old, new)
         if changes or old is None or new is None:
             yield Named(name, "+" if old is None else "-" if new is None else "=", changes)
 
@@ -183,7 +250,7 @@ def _program(
     name: str, before: tuple[Facts, Code] | None, after: tuple[Facts, Code] | None
 ) -> ProgramDiff | None:
     """Return how two programs differ; None where they do not."""
-    changes = _changes(before[0] if before else {}, after[0] if after else {})
+    changes = _changes(before[0] if before else None, after[0] if after else None)
     if before is None or after is None:
         sign: Sign = "+" if before is None else "-"
         present = before or after

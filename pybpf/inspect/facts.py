@@ -12,7 +12,7 @@ from pybpf.inspect.code import Code, of_program
 from pybpf.inspect.graph import loops
 from pybpf.inspect.names import Names
 from pybpf.inspect.needs import Kind, Need, Since, first, needs
-from pybpf.isa.abi import MapFlag, MapType, ProgFlag, ProgType
+from pybpf.isa.abi import MapFlag, ProgFlag, ProgType
 from pybpf.isa.helpers import HELPER_NAMES
 from pybpf.isa.table import Effect, Form
 from pybpf.objfile.code import Use
@@ -178,17 +178,9 @@ def of_code(code: Code, byteorder: str) -> Facts:
     )  # fmt: skip
 
 
-def of_loaded(loaded: Loaded, code: Code, types: Btf | None) -> Facts:
-    """Return the facts of a loaded program. What the kernel put into it counts as well."""
+def of_loaded(loaded: Loaded, code: Code, types: Btf | None, maps: tuple[MapFacts, ...]) -> Facts:
+    """Return the facts of a loaded program and its maps. What the kernel put into it counts too."""
     info = loaded.info
-    map_names = {int(each): each.name.lower() for each in MapType}
-    maps = tuple(
-        MapFacts(
-            m.name or f"map#{m.id}", map_names.get(m.type, str(m.type)), m.key_size,
-            m.value_size, m.max_entries, m.flags, origin=f"id {m.id}",
-        )
-        for m in loaded.maps
-    )  # fmt: skip
     types_of = {facts.name: (row.type, 0) for facts, row in zip(maps, loaded.maps, strict=True)}
     program = _counted(code, Kind(info.prog_type), types_of, ())
     notes = (

@@ -21,7 +21,9 @@ from pybpf.btf.reader import Btf
 from pybpf.dataclass import replace
 from pybpf.errors import EncodingError, TargetError
 from pybpf.inspect.code import Code, Part, of_bytes
+from pybpf.inspect.facts import MapFacts
 from pybpf.inspect.names import Names
+from pybpf.isa.abi import MapType
 from pybpf.isa.encoding import decode_one
 from pybpf.isa.helpers import HELPERS
 from pybpf.isa.insn import Insn, LineInfo, Program
@@ -29,8 +31,9 @@ from pybpf.isa.layout import slot_offsets
 from pybpf.isa.table import OPS, Form
 
 if TYPE_CHECKING:
-    from pybpf.kernel.loaded import Loaded
+    from pybpf.kernel.loaded import Loaded, LoadedMap
 
+_MAP_TYPES = {int(each): each.name.lower() for each in MapType}
 _SLOT = 8
 _CALL, _LDDW = OPS["call_local"].opcode, OPS["lddw"].opcode
 _HELPER, _LOCAL, _KFUNC = 0, 1, 2
@@ -40,12 +43,23 @@ _NOTHING = struct.pack("<BBhi", OPS["ja"].opcode, 0, 0, 0)
 _PERCPU_MOV, _NOSPEC = 0xBF, 0xC2
 
 
-def types(loaded: Loaded) -> Btf | None:
-    """Return the types of a loaded program; None where it was loaded without, or they are odd."""
+def types(loaded: Loaded | LoadedMap) -> Btf | None:
+    """Return the types of what is loaded; None where it was loaded without, or they are odd."""
     try:
         return Btf(loaded.btf) if loaded.btf else None
     except TargetError:
         return None
+
+
+def map_facts(row: LoadedMap) -> MapFacts:
+    """Return the facts of a map of a loaded program."""
+    names = Names(types(row))
+    return MapFacts(
+        row.name or f"map#{row.id}", _MAP_TYPES.get(row.type, str(row.type)), row.key_size,
+        row.value_size, row.max_entries, row.flags,
+        names.type(row.key_type) if row.key_type else "",
+        names.type(row.value_type) if row.value_type else "", origin=f"id {row.id}",
+    )  # fmt: skip
 
 
 def of_loaded(loaded: Loaded) -> Code:

@@ -28,7 +28,10 @@ _BASE = "__bpf_call_base"
 
 
 class LoadedMap(NamedTuple):
-    """A map of a loaded program; sizes in bytes, types as numbers of the BTF it was made with."""
+    """A map of a loaded program; sizes in bytes.
+
+    ``key_type`` and ``value_type`` are numbers of ``btf``, that it was made with; 0 of neither.
+    """
 
     id: int
     name: str
@@ -37,6 +40,9 @@ class LoadedMap(NamedTuple):
     value_size: int
     max_entries: int
     flags: int
+    btf: bytes = b""
+    key_type: int = 0
+    value_type: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +140,7 @@ def _map(number: int) -> LoadedMap:
         return LoadedMap(
             number, ffi.string(info.name).decode(errors="replace"), info.type, info.key_size,
             info.value_size, info.max_entries, info.map_flags,
+            _btf(info.btf_id) if info.btf_id else b"", info.btf_key_type_id, info.btf_value_type_id,
         )  # fmt: skip
 
 

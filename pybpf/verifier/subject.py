@@ -34,13 +34,15 @@ _KINDS: Mapping[str, FixupKind] = {"lddw_map_fd": "map_fd", "lddw_map_value": "m
 class Subject:
     """A program to be judged. ``code`` is the same with names (None: only the bytes are known).
 
-    ``notes`` say of slots why their instructions are not those that were written.
+    ``notes`` say of slots why their instructions are not those that were written, ``section`` is
+    the name of an object's section that it is in.
     """
 
     name: str
     program: CorpusProgram
     code: Program | None = None
     notes: Mapping[int, str] = field(default_factory=dict)
+    section: str = ""
     _starts: tuple[int, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -145,7 +147,8 @@ def of_object(found: Object, target: Btf | None = None) -> Iterator[Subject]:
             for row in done.report
             if row.outcome is Outcome.POISONED
         }
-        yield Subject(done.program.name, corpus, done.program.program, notes)
+        program = done.program
+        yield Subject(program.name, corpus, program.program, notes, program.section)
 
 
 def of_bytes(code: bytes, prog_type: ProgType, attach: AttachType | None, name: str) -> Subject:

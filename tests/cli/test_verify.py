@@ -439,7 +439,8 @@ def test_an_object_whose_section_says_no_type_gets_one(verify, c_objects):
         verify(path).out
         == """\
 reject   alone
-error: bpf(2) refuses the program: it has no program type: Invalid argument (errno 22)
+error: bpf(2) refuses the program: it has no program type, and its SEC(".text") names none: \
+Invalid argument (errno 22)
   why: the kernel does not know the program's type, or not with this attach type or these flags, \
 and refuses it before it looks at an instruction
   fix: choose another type or a newer kernel; `pybpf verify --kernel` tells for others

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pybpf.inspect.code import of_bytes
-from pybpf.inspect.diff import Side, _aligned, compare, of_code
+from pybpf.inspect.diff import Side, _aligned, compare, of_code, of_loaded
 from pybpf.inspect.difftext import as_data, text
+from pybpf.inspect.facts import MapFacts
 from pybpf.isa.assembler import assemble
 from pybpf.isa.encoding import encode
 
@@ -62,6 +63,24 @@ def test_what_is_added_and_removed():
     ]
     assert compare(one, one).same
     assert list(text(compare(one, one))) == []
+
+
+def test_a_loaded_program_and_its_object():
+    ((_, code),) = side("exit").programs.values()
+    told = {"type": "lru_hash", "entries": "8", "key": "struct flow", "content": "00"}
+    maps = {"flows": told, ".bss": {"type": "array", "entries": "1"}, "elsewhere": {"type": "hash"}}
+    programs = {"main": ({"section": "xdp", "type": "unspec"}, code), "other": ({}, code)}
+    one = Side({"byte order": "little"}, maps, {"k": {}}, programs,
+               kernel_names={"a.bss": ".bss", "flows": "flows"})  # fmt: skip
+    rows = [MapFacts("flows", "lru_hash", 4, 8, 8, 0), MapFacts("a.bss", "array", 4, 8, 1, 0)]
+    other = of_loaded(code, rows)
+    assert compare(one, other).same
+    assert compare(other, one).same
+    rows[0] = MapFacts("flows", "hash", 4, 8, 8, 0, key="struct edge")
+    assert list(text(compare(of_loaded(code, rows), one))) == [
+        "map flows: type hash -> lru_hash, key struct edge -> struct flow"
+    ]
+    assert compare(side("exit"), one).same
 
 
 def test_long_facts_are_cut_to_where_they_differ():

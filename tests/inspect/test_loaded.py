@@ -5,11 +5,13 @@ from __future__ import annotations
 import struct
 
 from pybpf.inspect.listing import Style, listing
-from pybpf.inspect.loaded import of_loaded
+from pybpf.inspect.loaded import map_facts, of_loaded
+from pybpf.inspect.names import Names
 from pybpf.isa.abi import ProgType
 from pybpf.isa.assembler import assemble
 from pybpf.kernel.loaded import Loaded, LoadedMap
 from pybpf.kernel.programs import ProgInfo
+from pybpf.objfile.object import Object
 
 
 def loaded(code, calls=(), maps=()):
@@ -61,3 +63,16 @@ def test_maps_are_named_by_their_ids():
     assert texts(code, maps=maps) == [
         "r1 = map_fd:counts ll", "r2 = map_value:map#6 + 8 ll", "r3 = map_fd[9] ll", "exit",
     ]  # fmt: skip
+
+
+def test_types_of_keys_and_values_have_their_names(c_objects):
+    found = Object.parse((c_objects / "maps_btf.el.o").read_bytes(), "maps_btf")
+    one = next(each for each in found.maps if each.key_type and each.value_type)
+    data = found.elf.section(".BTF").data
+    row = LoadedMap(5, one.name, 999, 4, 8, 1, 0, data, one.key_type, one.value_type)
+    names = Names(found.btf)
+    facts = map_facts(row)
+    assert (facts.type, facts.key, facts.value) == (
+        "999", names.type(one.key_type), names.type(one.value_type)
+    )  # fmt: skip
+    assert map_facts(row._replace(btf=b"")).type == "999"
