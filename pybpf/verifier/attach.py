@@ -62,7 +62,10 @@ def find_target(subject: CorpusProgram, rules: Rules, types: KernelTypes | None)
     if not number:
         raise Refusal("Tracing programs must provide btf_id")
     if subject.prog_type == ProgType.TRACING and attach == AttachType.TRACE_RAW_TP:
-        return _tracepoint(subject.attach_to, types, number)
+        name = subject.attach_to
+        if subject.prog_flags & SLEEPABLE and name not in table.FAULTABLE:
+            raise Refusal(f"Sleepable program cannot attach to non-faultable tracepoint {name}")
+        return _tracepoint(name, types, number)
     return _function(subject, rules, types, number)
 
 

@@ -38,6 +38,8 @@ MODIFIABLE = _names(
 )
 """Functions registered as such, of those whose results programs may change."""
 SLEEPABLE_FUNCTIONS = frozenset({"bpf_fentry_test1"})
+FAULTABLE = frozenset({"sys_enter", "sys_exit"})
+"""Tracepoints whose programs may sleep, since Linux 7."""
 MAY_D_PATH = _names(
     """
     security_file_permission security_inode_getattr security_file_open security_path_truncate

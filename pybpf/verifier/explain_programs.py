@@ -315,6 +315,11 @@ kernel-function
   declare it __weak and test its address before the call, or use a newer kernel or another type
 
 sleeping
+  (Only .* programs|Program of this type|Sleepable program) can(not)? (be sleepable|attach)
+  programs of this type, or at this place, may not sleep
+  load the program as one that is not sleepable (SEC without .s)
+
+sleeping
   program must be sleepable to call
   the function may sleep, and the program may not
   load the program as sleepable (SEC("….s/…"))

@@ -60,10 +60,13 @@ class Rules:
 
     def may_sleep(self, kind: ProgType, attach: int) -> bool:
         """Whether programs of a type may be sleepable (can_be_sleepable)."""
+        new = self.since(7, 0)
         if kind is ProgType.TRACING:
-            return attach != AttachType.TRACE_RAW_TP
+            return new or attach != AttachType.TRACE_RAW_TP
         if kind is ProgType.LSM:
-            return True
+            return not new or attach == AttachType.LSM_MAC
+        if kind in {ProgType.TRACEPOINT, ProgType.RAW_TRACEPOINT}:
+            return new
         uprobes = kind is ProgType.KPROBE and self.since(6, 0)
         return uprobes or (kind is ProgType.STRUCT_OPS and self.since(6, 1)) or (
             kind is ProgType.SYSCALL

@@ -109,7 +109,9 @@ def refuse_load(program: CorpusProgram, rules: Rules) -> None:
         raise Refusal("Syscall programs can only be sleepable")
     if program.prog_flags & SLEEPABLE and not rules.may_sleep(kind, program.expected_attach_type):
         raise Refusal(
-            "Only fentry/fexit/fmod_ret, lsm, iter, uprobe, and struct_ops programs can be "
+            "Program of this type cannot be sleepable"
+            if rules.since(7, 0)
+            else "Only fentry/fexit/fmod_ret, lsm, iter, uprobe, and struct_ops programs can be "
             "sleepable"
         )
 

@@ -94,6 +94,7 @@ def kernel_blob():
 
     traced = proto(0, void, flag, to_task, to_task)
     b.add(Reference(Kind.TYPEDEF, pointer(traced), "btf_trace_sched_switch"))
+    b.add(Reference(Kind.TYPEDEF, pointer(traced), "btf_trace_sys_enter"))
     b.add(Reference(Kind.TYPEDEF, pointer(proto(0, void, to_task, to_task)), "btf_trace_null"))
     function("__bpf_trace_null", 0, data=void, task=to_task, other__nullable=to_task)
     prio = pointer(proto(0, void, to_task, to_task))
@@ -231,6 +232,7 @@ def test_arguments_and_results(kernel, section, text, expected):
     assert says(kernel, section, text).startswith(expected)
 
 
+ASLEEP = "Only fentry/fexit/fmod_ret, lsm, iter, uprobe, and struct_ops programs can be sleepable"
 # What the kernels do not all say.
 RELEASES = [
     ("tp_btf/sched_switch", "r2 = *(u32 *)(r1 + 8)", {"6.1": "accept", "6.12": ANY.format(8, 4)}),
@@ -252,6 +254,13 @@ RELEASES = [
                                "is rejected."}),
     ("fmod_ret/__x64_sys_read", "r2 = 0",
      {"6.12": "__x64_sys_read() is not modifiable", "7.3": "accept"}),
+    ("tp_btf.s/sched_switch", "r2 = 0",
+     {"6.1": ASLEEP, "6.12": ASLEEP,
+      "7.3": "Sleepable program cannot attach to non-faultable tracepoint sched_switch"}),
+    ("tp_btf.s/sys_enter", "r2 = 0", {"6.12": ASLEEP, "7.3": "accept"}),
+    ("raw_tp.s/", "r2 = 0", {"6.12": ASLEEP, "7.3": "accept"}),
+    ("lsm_cgroup.s/file_open", "r0 = 1; exit",
+     {"6.12": "accept", "7.3": "Program of this type cannot be sleepable"}),
     ("struct_ops.s/tcp_congestion_ops.avoid", "r2 = 0", {"6.12": "accept", "7.3": "accept"}),
     ("fentry.s/__x64_sys_read", "r2 = 0",
      {"6.12": "__x64_sys_read is not sleepable", "7.3": "accept"}),
@@ -285,7 +294,6 @@ TARGETS = [
     ("struct_ops/tcp_congestion_ops.none", "attach to invalid member idx 4 of struct "),
     ("struct_ops/tcp_congestion_ops.name", "attach to invalid member name(@idx 2) of struct "),
     ("struct_ops/tcp_congestion_ops.get_info", "attach to unsupported member get_info of struct"),
-    ("tp_btf.s/sched_switch", "Only fentry/fexit/fmod_ret, lsm, iter, uprobe, and struct_ops "),
 ]  # fmt: skip
 
 
