@@ -186,13 +186,13 @@ def of_sections(found: Object, names: Names) -> Iterator[Code]:
         yield of_program(program, names, function.start // 8, data)
 
 
-def _contexts(code: Code, structs: Sequence[int], names: Names) -> dict[int, str]:
+def _contexts(code: Code, structs: Sequence[tuple[int, str]], names: Names) -> dict[int, str]:
     """Return the members of their context that instructions read and write: ``ctx->data``.
 
-    ``structs``: the type of each function's context, 0 for none. A register holds the context where
-    it does on every way to an instruction.
+    ``structs``: of each function what its first parameter points to, 0 for nothing, and what that
+    is called. A register holds it where it does on every way to an instruction.
     """
-    if not any(structs):
+    if not any(number for number, _ in structs):
         return {}
     notes: dict[int, Mapping[int, str]] = {}
     found = code.blocks()
@@ -200,15 +200,17 @@ def _contexts(code: Code, structs: Sequence[int], names: Names) -> dict[int, str
     starts = [part.index for part in code.parts]
     holds: dict[int, frozenset[int]] = {
         number[start]: frozenset({1})
-        for start, struct in zip(starts, structs, strict=True)
+        for start, (struct, _) in zip(starts, structs, strict=True)
         if struct
     }
     waiting = [*holds]
     while waiting:
         block = waiting.pop()
-        struct = structs[bisect_right(starts, found[block].start) - 1]
+        struct, called = structs[bisect_right(starts, found[block].start) - 1]
         held = set(holds[block])
-        notes[block] = _members(code.program.insns, found[block], held, partial(names.at, struct))
+        notes[block] = _members(
+            code.program.insns, found[block], held, called, partial(names.at, struct)
+        )
         for after in found[block].successors:
             now = holds.get(after, frozenset(held)) & held
             if now != holds.get(after):
@@ -218,11 +220,16 @@ def _contexts(code: Code, structs: Sequence[int], names: Names) -> dict[int, str
 
 
 def _members(
-    insns: Sequence[Insn], block: Block, held: set[int], member_at: Callable[[int], str]
+    insns: Sequence[Insn],
+    block: Block,
+    held: set[int],
+    called: str,
+    member_at: Callable[[int], str],
 ) -> Mapping[int, str]:
     """Return the members that a block reads and writes.
 
-    ``held`` are the registers that hold the context; it is left as it is behind the block.
+    ``held`` are the registers that hold the context, which is ``called`` so; it is left as it is
+    behind the block.
     """
     notes: dict[int, str] = {}
     for index in range(block.start, block.end):
@@ -232,7 +239,7 @@ def _members(
         op, dst, src = insn.op, insn.dst, insn.src
         base = src if op in _LOADS else dst if op in _STORES else None
         if base in held and (member := member_at(insn.off)):
-            notes[index] = f"ctx->{member[1:]}"
+            notes[index] = f"{called}->{member[1:]}"
         if op in _CALLED:
             held -= _CLOBBERED
         elif op in _MOVES:

@@ -195,13 +195,19 @@ class Names:
         more = offset - offsets[found]
         return f"{rows[found].name} + {more}" if more else rows[found].name
 
-    def context(self, number: int) -> int:
-        """Return the structure that the first parameter of a function points to, or 0."""
+    def context(self, number: int) -> tuple[int, str]:
+        """Return the structure that the first parameter of a function points to, and its name.
+
+        That is (0, "") where it points to none.
+        """
         btf = self._btf
         proto = btf.prototype(number) if btf.kind(number) is Kind.FUNC else None
-        first = btf.skip(proto.params[0][1]) if proto and proto.params else 0
+        if not proto or not proto.params:
+            return 0, ""
+        name, declared = proto.params[0]
+        first = btf.skip(declared)
         pointed = btf.pointed(first) if btf.kind(first) is Kind.PTR else 0
-        return pointed if btf.kind(pointed) is Kind.STRUCT else 0
+        return (pointed, name or "ctx") if btf.kind(pointed) is Kind.STRUCT else (0, "")
 
 
 def _nameless(kind: Kind) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+
 import pytest
 
 from pybpf.errors import EncodingError
@@ -51,7 +54,7 @@ def test_a_context_that_may_be_something_else_is_not_told():
 
     def told(text):
         code = Code("f", "", assemble(text), (Part("f", 0),))
-        return set(_contexts(code, [1], Types(None)))
+        return set(_contexts(code, [(1, "ctx")], Types(None)))
 
     assert told("r6 = r1\nr0 = *(u32 *)(r6 + 0)\nexit") == {1}
     assert told("if r2 == 0 goto x\nr1 = r10\nx: r0 = *(u32 *)(r1 + 0)\nexit") == set()
@@ -99,3 +102,21 @@ def test_jumps_by_distance_lead_where_labels_would():
     found = Code("f", "", assemble(text), (Part("f", 0),))
     assert list(found.jumps()) == [(1, 3), (3, 0)]
     assert len(found.blocks()) == 4
+
+
+def test_the_first_argument_has_its_name(tmp_path):
+    """That of a global function is no context."""
+    clang = shutil.which("clang")
+    if clang is None:
+        pytest.skip("clang is not installed")
+    (tmp_path / "a.c").write_text(
+        "struct pair { int a, n; };\n"
+        "__attribute__((noinline)) int sum(const struct pair *v) { return v ? v->n + 1 : 0; }\n"
+        '__attribute__((section("socket"), used)) int main_(void *ctx)\n'
+        "{ struct pair p = {1, 2}; return sum(&p); }\n"
+    )
+    subprocess.run(
+        [clang, "-O2", "-g", "-target", "bpf", "-c", "a.c", "-o", "a.o"], cwd=tmp_path, check=True
+    )
+    found = Object.parse((tmp_path / "a.o").read_bytes(), "a.o")
+    assert "v->n" in notes(of_sections(found, Names(found.btf, found.elf)))
