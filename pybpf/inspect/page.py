@@ -19,7 +19,7 @@ from pybpf.output.escape import escape_text
 
 if TYPE_CHECKING:
     from pybpf.inspect.code import Code
-    from pybpf.inspect.facts import Facts, ProgramFacts
+    from pybpf.inspect.facts import Facts, Judged, ProgramFacts
     from pybpf.inspect.states import States
     from pybpf.isa.cfg import Block
 
@@ -98,6 +98,7 @@ def _program(shown: Shown, strings: _Strings) -> Mapping[str, Any]:
         "verdict": judged.verdict if judged else "",
         "kernel": judged.kernel if judged else "",
         "message": escape_text(judged.message) if judged else "",
+        "advice": _advice(judged),
         "fault": _index(code, judged.insn) if judged else -1,
         "facts": [escape_text(line) for line in lines_of(facts)],
         "parts": [[escape_text(p.name), p.index, escape_text(p.prototype)] for p in code.parts],
@@ -147,6 +148,16 @@ def _states(shown: Shown, strings: _Strings) -> Mapping[str, Any]:
         for slot, known in shown.states.values.items()
         if slot in index_of
     }
+
+
+def _advice(judged: Judged | None) -> list[str]:
+    """Return why a program was rejected, and what to change, where that is known."""
+    if judged is None or judged.verdict != "reject":
+        return []
+    from pybpf.verifier.explain import explain
+
+    found = explain(judged.message)
+    return [] if found is None else [f"why: {found.why}", f"fix: {found.fix}"]
 
 
 def _graph(code: Code) -> Mapping[str, Any]:

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from pybpf.cli import main
+from pybpf.dataclass import replace
 from pybpf.inspect.code import Code, Part
-from pybpf.inspect.facts import of_code
+from pybpf.inspect.facts import Judged, of_code
 from pybpf.inspect.page import Shown, page
 from pybpf.inspect.states import MORE, States
 from pybpf.isa.assembler import assemble
@@ -93,6 +94,16 @@ def test_the_data_of_a_program():
     assert [block[:2] for block in program["blocks"]] == [[0, 2], [2, 3]]
     assert sorted(edge[2] for edge in program["edges"]) == ["back", "next"]
     assert program["states"] == {}
+
+
+def test_a_rejection_says_why_and_what_to_change():
+    code = Code("main", "", assemble("exit"), (Part("main", 0),))
+    facts = of_code(code, "little")
+    judged = Judged("6.12", "reject", "R0 !read_ok", 1, 1, (), 0)
+    judged_facts = replace(facts, programs=(replace(facts.programs[0], verdict=judged),))
+    (program,) = embedded(shown(code, judged_facts))["programs"]
+    assert [line[:5] for line in program["advice"]] == ["why: ", "fix: "]
+    assert embedded(shown(code))["programs"][0]["advice"] == []
 
 
 EVIL = "</script><!--<script>alert(1)</script>\x1b&\u2028"
