@@ -76,7 +76,10 @@ def instructions(data: bytes, name: str) -> Iterator[None]:
         hint = "this is text: `pybpf asm` makes instructions of it"
         hints = () if plain_text(data) is None else (hint,)
         place = _SLOT * error.index
-        raise ObjectError(name, error.reason, offset=place, hints=hints) from None
+        # Bytes that end within a slot, or do not even begin with an instruction, never were any.
+        doubt = hints or len(data) % _SLOT or not error.index
+        reason = f"neither an object nor instructions: {error.reason}" if doubt else error.reason
+        raise ObjectError(name, reason, offset=place, hints=hints) from None
 
 
 def plain_text(data: bytes) -> str | None:

@@ -9,6 +9,9 @@ import pytest
 
 from pybpf.cli import main
 
+NEITHER = "neither an object nor instructions: the last slot"
+
+
 ROOT = Path(__file__).parents[2]
 SAY = 'BEGIN { print("x"); exit(0); }'
 
@@ -62,16 +65,19 @@ RUN_HELP = "\n  hint: `pybpf run -h` shows the arguments"
         (
             ["dis", "text.s"],
             text(
-                "error: text.s: offset 0x8: the last slot has only 4 of 8 bytes\n",
+                f"error: text.s: offset 0x8: {NEITHER} has only 4 of 8 bytes\n",
                 "  hint: this is text: `pybpf asm` makes instructions of it",
             ),
         ),
-        (["dis", "odd.bin"], "error: odd.bin: offset 0x8: the last slot has only 1 of 8 bytes"),
+        (
+            ["dis", "odd.bin"],
+            f"error: odd.bin: offset 0x8: {NEITHER} has only 1 of 8 bytes",
+        ),
         (["inspect", "bad.bin"], "error: bad.bin: offset 0x8: no instruction has opcode 0xff"),
         (["exec", "bad.bin"], "error: bad.bin: offset 0x8: no instruction has opcode 0xff"),
         (
             ["verify", "--type", "xdp", "odd.bin"],
-            "error: odd.bin: offset 0x8: the last slot has only 1 of 8 bytes",
+            f"error: odd.bin: offset 0x8: {NEITHER} has only 1 of 8 bytes",
         ),
         (["dis", "odd.hex"], "error: odd.hex holds an odd number of hexadecimal digits: 5"),
         (["dis", "short.o"], "error: short.o: no ELF file: it has only 4 bytes"),

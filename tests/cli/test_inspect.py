@@ -14,6 +14,9 @@ import pytest
 from pybpf.isa.abi import MapType, ProgType
 from pybpf.isa.assembler import assemble
 
+NEITHER = "neither an object nor instructions: the last slot"
+
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -130,7 +133,7 @@ def test_raw_instructions(pybpf, stdin):
         (b"", "error: <stdin> is empty\n"),
         (
             b"\x95" + bytes(10),
-            "error: <stdin>: offset 0x8: the last slot has only 3 of 8 bytes\n",
+            f"error: <stdin>: offset 0x8: {NEITHER} has only 3 of 8 bytes\n",
         ),
         (b"hello, world\n", None),
         (b"\x7fELF", None),

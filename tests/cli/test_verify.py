@@ -13,6 +13,9 @@ import pytest
 from pybpf.cli import verify as command
 from pybpf.verifier.explain import kinds
 
+NEITHER = "neither an object nor instructions: the last slot"
+
+
 ROOT = Path(__file__).parents[2]
 TARGET = ROOT / "tests" / "data" / "targets" / "6.12.tar.gz"
 KERNEL = ("--kernel", "6.12")
@@ -390,7 +393,7 @@ def test_an_object_that_is_damaged(verify, tmp_path):
 BAD_CODE = [
     (
         "9500000000000000 950000",
-        "error: <stdin>: offset 0x8: the last slot has only 3 of 8 bytes\n",
+        f"error: <stdin>: offset 0x8: {NEITHER} has only 3 of 8 bytes\n",
         "",
     ),
     ("0500050000000000 9500000000000000", "", "jump out of range from insn 0 to 6"),
