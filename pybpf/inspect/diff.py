@@ -211,7 +211,7 @@ def _as_one(alone: Side, other: Side) -> tuple[Side, Side]:
 
 def _renamed(code: Code, names: Mapping[str, str]) -> Code:
     insns = tuple(
-        replace(insn, symbol=names[insn.symbol]) if insn.symbol in names else insn
+        insn if insn.symbol is None else replace(insn, symbol=names.get(insn.symbol, insn.symbol))
         for insn in code.program.insns
     )
     return replace(code, program=replace(code.program, insns=insns))
