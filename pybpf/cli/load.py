@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from pybpf.cli import UsageError, inputs
+from pybpf.errors import KernelError
 
 if TYPE_CHECKING:
     from pybpf.btf.reader import Btf
@@ -42,6 +43,8 @@ def declare(parser: argparse.ArgumentParser) -> None:
     add("--pin-root", metavar="DIR", default=_PINS,
         help=f"where maps that want it are pinned by their names ({_PINS})")  # fmt: skip
     add("--attach", action="store_true", help="attach the programs, until Ctrl-C or the end of -c")
+    add("--attach-prog", action="append", metavar="NAME",
+        help="attach this program (any number), no other")  # fmt: skip
     add("--dev", metavar="IF", help="attach XDP, tc and socket programs to a network interface")
     add("--cgroup", metavar="PATH", help="attach programs to a cgroup; `self` is that of pybpf")
     add("--netns", metavar="PATH", help="attach to a network namespace; `self` is that of pybpf")
@@ -69,18 +72,20 @@ def _pair(convert: Callable[[str], _T]) -> Callable[[str], tuple[str, _T]]:
 
 def main(options: argparse.Namespace) -> int:
     """Load an object, and what else is asked for."""
+    options.attach = options.attach or options.attach_prog is not None
     _check(options)
     from pybpf.objects.object import Object
 
     with ExitStack() as stack:
         held = stack.enter_context(_opened(Object.open, options.file))
+        if options.attach and held.parsed.elf.section(".pybpf") is not None:
+            hint = f"`pybpf run {options.file}` attaches its programs, and prints what they say"
+            raise UsageError(f"{options.file} is a script, compiled\n  hint: {hint}")
         _change(held, options)
         _replace(held, options, stack)
         child = _child(options, stack)
         wake = stack.enter_context(_signals()) if options.attach and not options.pin else -1
-        held.load(
-            target=_types(options.btf), pin_root=options.pin_root, progress=_progress(options)
-        )
+        _load(held, options)
         if options.attach:
             _attach(held, options)
         if options.pin:
@@ -92,6 +97,21 @@ def main(options: argparse.Namespace) -> int:
         if options.dump:
             _dump(held, options)
     return 0
+
+
+def _load(held: Object, options: argparse.Namespace) -> None:
+    """Load it; say why the kernel refuses a program, and what is left undone."""
+    try:
+        held.load(
+            target=_types(options.btf), pin_root=options.pin_root, progress=_progress(options)
+        )
+    except KernelError as error:
+        from pybpf.cli.checked import explain_refusal
+
+        explain_refusal(error)
+        raise
+    for text in held.warnings:
+        _say(f"warning: {text}")
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -124,8 +144,14 @@ def _change(held: Object, options: argparse.Namespace) -> None:
     """Do to the object what the arguments say before it is loaded."""
     for name, program in held.programs.items():
         program.autoload = program.autoload if options.prog is None else name in options.prog
-    for name in options.prog or ():
+    for name in (*(options.prog or ()), *(options.attach_prog or ())):
         held.program(name)
+    for name in options.attach_prog or ():
+        if not held.program(name).autoload:
+            raise UsageError(f"--attach-prog {name}: it is not loaded\n  hint: --prog {name}")
+    if options.attach_prog is not None:
+        for name, program in held.programs.items():
+            program.autoattach = name in options.attach_prog
     for name, place in options.target:
         held.program(name).target = place
     for name, size in options.map_size:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Self
 
 from pybpf.dataclass import dataclass
 from pybpf.errors import ObjectError
@@ -46,6 +47,7 @@ class Attached:
         self.links = links
         self._others = others
         self._close = close
+        self.closed = False
 
     def read(self) -> bytes:
         """Return what an iterator's program writes as it goes over everything once."""
@@ -57,9 +59,16 @@ class Attached:
 
     def close(self) -> None:
         """Detach; closing twice is allowed."""
+        self.closed = True
         self._close()
         for held in (*self.links, *self._others):
             held.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __repr__(self) -> str:
         return f"Attached({self.program!r})"

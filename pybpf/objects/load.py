@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What an object consists of; loading fills maps, programs, ``operations`` and ``pins``."""
+    """What an object consists of; loading fills maps, programs and what follows them."""
 
     found: Object
     debug: ObjectDebug
@@ -38,6 +38,7 @@ class Parts:
     programs: Mapping[str, BpfProgram]
     operations: dict[str, BpfOperations]
     pins: Pins
+    warnings: list[str]
 
 
 def load(
@@ -142,6 +143,7 @@ class _Load:
         for table in self._parts.maps.values():
             if table.spec.map_type != MapType.PROG_ARRAY or table.reused:
                 continue
+            missing = []
             for index, name in table.spec.values:
                 program = self._parts.programs.get(name)
                 if program is None:
@@ -149,6 +151,13 @@ class _Load:
                     raise ObjectError(self._parts.found.path, reason)
                 if program.loaded:
                     table[index] = program
+                else:
+                    missing.append(f"{name} (slot {index})")
+            if missing:
+                self._parts.warnings.append(
+                    f"tail calls through {table.name} do nothing where programs are not loaded: "
+                    f"{', '.join(missing)}"
+                )
 
 
 def _about(table: BpfMap) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Self
 
 from pybpf.btf.reader import Btf
 from pybpf.btf.values import Codec
-from pybpf.errors import ObjectError
+from pybpf.errors import KernelError, ObjectError
 from pybpf.isa.abi import MapType
 from pybpf.kernel.bpffs import ROOT, Pins
 from pybpf.kernel.live import LiveTarget
@@ -51,7 +52,7 @@ class Object:
         self._btf = btf
         self.maps = Maps(parsed.path, (BpfMap(spec, btf, parsed.byteorder) for spec in parsed.maps))
         self.programs: Mapping[str, BpfProgram] = MappingProxyType(
-            {source.name: BpfProgram(source) for source in parsed.programs}
+            {source.name: BpfProgram(source, self._attach_one) for source in parsed.programs}
         )
         self.sections: Mapping[str, Section] = MappingProxyType(
             {table.name: Section(table, btf)
@@ -60,7 +61,9 @@ class Object:
         places = {name: where for where, each in self.sections.items() for name in each}
         for section in self.sections.values():
             section.neighbours(places)
-        self.attached: list[Attached] = []
+        self._attached: dict[Attached, tuple[object, ...]] = {}
+        self.warnings: list[str] = []
+        """What loading left undone that programs may count on."""
         self.unattached: dict[str, str] = {}
         """Programs that ``attach`` left out, and why."""
         self._operations: dict[str, BpfOperations] = {}
@@ -152,7 +155,13 @@ class Object:
         try:
             load(
                 Parts(
-                    self.parsed, self._debug, self.maps, self.programs, self._operations, self._pins
+                    self.parsed,
+                    self._debug,
+                    self.maps,
+                    self.programs,
+                    self._operations,
+                    self._pins,
+                    self.warnings,
                 ),
                 target=target,
                 pin_root=pin_root,
@@ -174,32 +183,57 @@ class Object:
     # Attaching
 
     def attach(self, where: Where | None = None, **places: str | int | None) -> list[Attached]:
-        """Attach all programs that are loaded, to what their sections name; return what holds them.
+        """Attach the programs that are loaded to what their sections name; return what holds them.
 
-        ``where``, or its fields by name, say what sections do not: ``dev="lo"``. Programs that
-        want to be told more, or are attached by other means, are noted in ``unattached``. Raises
-        KernelError where the kernel refuses; nothing is attached then.
+        Left out are those whose ``autoattach`` is not set; a structure of operations is attached
+        where it is set of all its members. ``where``, or its fields by name, say what sections do
+        not: ``dev="lo"``. Programs that want to be told more, or are attached by other means, are
+        noted in ``unattached``. Raises KernelError where the kernel refuses; nothing is attached
+        then.
         """
         wanted = where or Where(**places)  # type: ignore[arg-type]
-        target = LiveTarget()
-        done: list[Attached] = []
+        before = set(self._attached)
         try:
             for program in self.programs.values():
-                if not program.loaded or program.name in self._members():
+                if not (program.loaded and program.autoattach) or program.name in self._members():
                     continue
                 try:
-                    done.append(attach(program, wanted, target))
+                    self._attach_one(program, wanted)
                 except Unattachable as error:
                     self.unattached[program.name] = str(error).removeprefix(": ")
             for operations in self._operations.values():
-                link = operations.attach(dict(self.programs))
-                done.append(Attached(operations.what.name, (link,)))
+                members = [self.programs[name] for _, _, name in operations.what.members]
+                if all(program.autoattach for program in members):
+                    link = operations.attach(dict(self.programs))
+                    self._attached[Attached(operations.what.name, (link,))] = ()
         except BaseException:
-            for held in reversed(done):
+            for held in [each for each in self._attached if each not in before][::-1]:
                 held.close()
             raise
-        self.attached += done
-        return done
+        return [each for each in self.attached if each not in before]
+
+    @property
+    def attached(self) -> list[Attached]:
+        """What is attached now."""
+        return [each for each in self._attached if not each.closed]
+
+    def _attach_one(self, program: BpfProgram, where: Where) -> Attached:
+        """Attach a program; say of a place that is taken which of the object's programs has it."""
+        attach_type = program.source.program.expected_attach_type
+        place = (program.prog_type, attach_type, program.target, where)
+        try:
+            held = attach(program, where, LiveTarget())
+        except KernelError as error:
+            ours = [each.program for each in self.attached if self._attached[each] == place]
+            if error.errno in {errno.EBUSY, errno.EEXIST} and ours:
+                error.hints += (
+                    f"{ours[-1]} of the same object has just been attached there",
+                    "--attach-prog NAME attaches that program only",
+                    "programs[NAME].autoattach = False leaves one out, in Python",
+                )
+            raise
+        self._attached[held] = place
+        return held
 
     def _members(self) -> frozenset[str]:
         """Return the programs that are attached as members of structures."""
@@ -209,8 +243,9 @@ class Object:
 
     def detach(self) -> None:
         """Take back all that ``attach`` did."""
-        while self.attached:
-            self.attached.pop().close()
+        while self._attached:
+            held, _ = self._attached.popitem()
+            held.close()
 
     # Records
 
@@ -244,11 +279,13 @@ class Object:
             for table in self.maps.values():
                 if table.loaded and not table.spec.pinned_by_name:
                     pins.add(table.kernel, f"{folder}/{_file_name(table)}")
+            links: dict[str, int] = {}
             for held in self.attached:
                 if not held.links:
                     reason = f"{held.program} is attached by what cannot be pinned"
                     raise ObjectError(self.path, reason)
-                for number, link in enumerate(held.links):
+                for link in held.links:
+                    number = links[held.program] = links.get(held.program, -1) + 1
                     more = f"_{number}" if number else ""
                     pins.add(link, f"{folder}/{held.program}_link{more}")
 

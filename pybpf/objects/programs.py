@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from errno import EPERM
 from typing import TYPE_CHECKING
 
 from pybpf.btf.attach import TARGETS
@@ -35,6 +36,7 @@ from pybpf.objfile.sections import Trait, kinds
 from pybpf.suggest import did_you_mean
 
 if TYPE_CHECKING:
+    from pybpf.objects.attached import Attached, Where
     from pybpf.objfile.relocate import Relocator, Row
 
 _MISSING_KFUNC = 2_002_000_000
@@ -74,11 +76,16 @@ class BpfProgram:
     """A program, before and after it is loaded.
 
     ``autoload`` says whether loading the object loads it; ``target`` is what it is attached to, as
-    the name of its section has it behind the slash. Both can be set before that.
+    the name of its section has it behind the slash. Both can be set before that. ``autoattach``
+    says whether attaching the object attaches it.
     """
 
-    def __init__(self, source: ObjectProgram) -> None:
+    def __init__(
+        self, source: ObjectProgram, attach: Callable[[BpfProgram, Where], Attached]
+    ) -> None:
         self.source = source
+        self._attach = attach
+        self.autoattach = True
         # A function of .text that nothing calls is a program, but of no type.
         self.autoload = source.autoload and source.section != ".text"
         self.target = source.kind.target if source.kind is not None else ""
@@ -139,6 +146,16 @@ class BpfProgram:
             raise ObjectError("", reason)
         self._replaced = Place(number, held)
 
+    def attach(self, where: Where | None = None, **places: str | int | None) -> Attached:
+        """Attach it alone, as ``Object.attach`` does; closing the result, or the object, detaches.
+
+        Raises ObjectError where it is not loaded or wants to be told more, and KernelError.
+        """
+        from pybpf.objects.attached import Where
+
+        self.kernel.fileno()  # which raises where it is not loaded
+        return self._attach(self, where or Where(**places))  # type: ignore[arg-type]
+
     def attach_to(self, sockets: BpfMap) -> None:
         """Attach a program for sockets to a map of them, for as long as there is the map.
 
@@ -191,6 +208,7 @@ class BpfProgram:
         except KernelError as error:
             error.action = f'cannot load the program {self.name} (SEC("{self.section}"))'
             _explain(error, program)
+            _explain_rights(error, program)
             raise
 
     def _place(self, loading: Loading) -> Place:
@@ -294,6 +312,19 @@ def _symbol(one: Insn, reference: Reference, loading: Loading) -> Insn:
     module = symbol.found.module
     held = loading.types.descriptor(module).fileno() if module else 0
     return insn("lddw_btf_id", one.dst, imm=held << 32 | symbol.found.number)
+
+
+def _explain_rights(error: KernelError, program: Program) -> None:
+    """Say of a refusal that it is no lack of rights, where this process lacks none."""
+    from pybpf.kernel import rights
+
+    if error.errno != EPERM or rights.needed() or not rights.are_told():
+        return
+    kind = program.prog_type.name.lower()
+    why = (
+        f"this process has the rights: this kernel, or its policy, refuses a program of type {kind}"
+    )
+    error.hints = tuple(hint for hint in (why, rights.explain()) if hint)
 
 
 def _explain(error: KernelError, program: Program) -> None:

@@ -79,6 +79,9 @@ def test_files_that_are_none(capsys, tmp_path):
          "  hint: the kernel refuses instruction 0, `call bpf_get_current_task`: cannot call "
          "GPL-restricted function from non-GPL compatible program\n"
          "  hint: SOURCE/unlicensed.c:7:13: u64 task = bpf_get_current_task();\n"
+         "  hint: why: the helper is for programs under the GPL, and this one says that it has "
+         "another licence\n"
+         '  hint: fix: declare the licence: char _license[] SEC("license") = "GPL"\n'
          "  hint: -d shows the kernel's whole log\n")),
         ("xdp_pass", ("--attach",),
          ('not attached: program pass (SEC("xdp")) is attached to a network interface\n'
@@ -167,3 +170,30 @@ def test_without_rights(c_objects):
     )
     assert hints[0].startswith("  hint: this needs root, or the capabilities CAP_BPF and CAP_PERF")
     assert "  hint: this process lacks CAP_BPF and CAP_PERFMON" in hints
+
+
+@pytest.mark.kernel
+def test_a_script_that_was_compiled_is_for_run(tmp_path, capsys):
+    path = tmp_path / "p.o"
+    assert main(["compile", "-o", str(path), "BEGIN { print(1); }"]) == 0
+    assert main(["load", str(path), "--attach"]) == 1
+    assert capsys.readouterr().err == (
+        f"error: {path} is a script, compiled\n"
+        f"  hint: `pybpf run {path}` attaches its programs, and prints what they say\n"
+    )
+
+
+@pytest.mark.kernel
+def test_programs_of_tail_calls_that_are_not_loaded(load):
+    status, _, error = load("tail_call", "--prog", "entry")
+    assert status == 0
+    assert error == (
+        "warning: tail calls through jumps do nothing where programs are not loaded: "
+        "first (slot 0), second (slot 2)\n"
+    )
+    assert load("tail_call")[2] == ""
+
+
+def test_only_a_program_that_is_loaded_is_attached(load):
+    said = "error: --attach-prog first: it is not loaded\n  hint: --prog first\n"
+    assert load("tail_call", "--prog", "entry", "--attach-prog", "first") == (1, "", said)

@@ -1,5 +1,6 @@
 """Programs are attached to what their sections name, and count what happens there."""
 
+import errno
 import json
 import os
 import re
@@ -308,3 +309,47 @@ def test_maps_of_sockets(opened):
     other = opened("values").load()
     with pytest.raises(KernelError, match="cannot attach to the map"):
         held.programs["verdict"].attach_to(other.maps["records"])
+
+
+def test_one_of_several_programs_is_attached(apart):
+    name = "tail_call.el.o --attach-prog entry --dev lo"
+    done = apart(f"load $OBJECTS/{name} -c true -v 2>&1 | grep ^attached")
+    assert done.stdout == "attached: entry\n"
+
+
+def test_a_program_is_attached_alone(opened):
+    held = opened("counting")
+    held.rodata.pid = os.getpid()
+    held.load()
+    held.programs["on_tracepoint"].autoattach = False
+    assert "on_tracepoint" not in {each.program for each in held.attach()}
+    held.detach()
+    with held.programs["on_tracepoint"].attach() as attached:
+        assert held.attached == [attached]
+        os.getppid()
+    os.getppid()
+    assert held.attached == []
+    assert held.bss.tracepoints == 1
+
+
+def test_a_place_that_is_taken_names_who_has_it(apart):
+    done = apart("load $OBJECTS/xdp_two.el.o --attach --dev lo -c true", check=False)
+    assert done.returncode == 1
+    first, *hints = done.stderr.splitlines()
+    assert first == (
+        "error: cannot attach second to the interface lo: Device or resource busy (errno 16)"
+    )
+    assert hints[0] == "  hint: first of the same object has just been attached there"
+
+
+def test_a_refusal_of_root_does_not_ask_for_root(opened):
+    refusal = None
+    try:
+        opened("fentry").load()
+    except KernelError as error:
+        refusal = error
+    if refusal is None or refusal.errno != errno.EPERM:
+        pytest.skip("this kernel does not refuse it with EPERM")
+    assert refusal.hints[0] == (
+        "this process has the rights: this kernel, or its policy, refuses a program of type tracing"
+    )
