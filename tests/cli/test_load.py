@@ -42,7 +42,7 @@ def load(c_objects, capsys):
          "error: values.el.o: no value of limit: 'x' is no unsigned integer of 32 bits\n"),
         (["--btf", "/nosuch"], "error: cannot read /nosuch: No such file or directory\n"),
         (["--btf", "/etc/passwd"],
-         "error: /etc/passwd: no BTF: offset 0x0: its first two bytes are not 0xeb9f\n"),
+         "error: /etc/passwd: offset 0x0: no BTF: its first two bytes are not 0xeb9f\n"),
         (["--replace", "fill=5"], "error: no program is 5: prog:ID or pinned:PATH\n"),
     ],
 )  # fmt: skip
