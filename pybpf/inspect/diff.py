@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from pybpf.dataclass import dataclass, field, replace
 from pybpf.inspect.names import Names
+from pybpf.objfile.elf import SymbolType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pybpf.inspect.code import Code
     from pybpf.inspect.facts import MapFacts
+    from pybpf.objfile.maps import ObjectMap
     from pybpf.objfile.object import Object
 
 Sign = Literal["=", "-", "+"]
 Facts = Mapping[str, str]
 _EXACTLY = 1 << 20
 """Up to so many pairs of instructions the best alignment is looked for, beyond that a good one."""
+_NUMBERS = frozenset({1, 2, 4, 8})
 _NAME = 15
 """So many bytes of a program's name the kernel keeps."""
 _LABEL = re.compile(r"(gotol?|may_goto) \S+$")
@@ -119,8 +122,7 @@ def of_object(found: Object, codes: Iterable[Code]) -> Side:
             "key": names.type(one.key_type) if one.key_type else "",
             "value": names.type(one.value_type) if one.value_type else "",
             "inner": one.inner.type_name if one.inner else "",
-            "content": (one.initial or b"").rstrip(b"\0").hex(),
-        }
+        } | _content(found, one)
         for one in found.maps
     }  # fmt: skip
     externs = {
@@ -137,6 +139,21 @@ def of_object(found: Object, codes: Iterable[Code]) -> Side:
     programs = {code.name: (_facts(code), code) for code in codes}
     known_as = {one.kernel_name: one.name for one in found.maps if one.kernel_name}
     return Side(facts, maps, externs, programs, kernel_names=known_as)
+
+
+def _content(found: Object, one: ObjectMap) -> dict[str, str]:
+    """Return the values of a section's variables, numbers as such, and what is of none of them."""
+    rest, facts = bytearray(one.initial or b""), dict[str, str]()
+    place = found.elf.section(one.name) if rest else None
+    for symbol in found.elf.symbols_of(place) if place else ():
+        at = slice(symbol.value, symbol.value + symbol.size)
+        value = (one.initial or b"")[at]
+        if symbol.type == SymbolType.OBJECT and symbol.name and value:
+            number = len(value) in _NUMBERS
+            text = str(int.from_bytes(value, found.byteorder)) if number else value.hex()
+            facts[symbol.name] = text
+            rest[at] = bytes(len(value))
+    return {**facts, "content": rest.rstrip(b"\0").hex()}
 
 
 def of_code(code: Code) -> Side:
@@ -273,10 +290,11 @@ def _word(jump: re.Match[str]) -> str:
 
 def _texts(code: Code) -> list[tuple[str, str]]:
     """Return each instruction as it is shown, and as it is compared."""
-    found = []
+    found, slots, jumps = [], code.slots(), dict(code.jumps())
     for index in range(len(code.program.insns)):
         note = code.notes.get(index, "")
-        text = f"{code.text(index)}  ; {note}" if note else code.text(index)
+        shown = f"to {slots[jumps[index]]}" if index in jumps else note
+        text = f"{code.text(index)}  ; {shown}" if shown else code.text(index)
         found.append((text, f"{_LABEL.sub(_word, code.text(index))}  ; {note}"))
     return found
 

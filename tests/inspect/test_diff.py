@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pybpf.dataclass import replace
 from pybpf.inspect.code import of_bytes
-from pybpf.inspect.diff import Side, _aligned, compare, of_code, of_loaded
+from pybpf.inspect.diff import Side, _aligned, compare, of_code, of_loaded, of_object
 from pybpf.inspect.difftext import as_data, text
 from pybpf.inspect.facts import MapFacts
 from pybpf.isa.assembler import assemble
 from pybpf.isa.encoding import encode
+from pybpf.objfile.object import Object
 
 
 def side(source):
@@ -127,3 +129,20 @@ def test_large_programs_that_repeat_themselves():
     before = ["r0 = 0", "r1 = 1"] * 20_000
     after = ["r1 = 1", "r0 = 0"] * 20_000
     assert len(_aligned(before, ["x", *after])) >= 0
+
+
+def test_a_jump_says_to_which_slot_it_leads():
+    rows = compare(side("exit"), side("goto x\nr0 = 1\nx: exit")).programs[0].rows
+    assert [row.text for row in rows] == ["goto L1  ; to 2", "r0 = 1", "exit"]
+
+
+def test_variables_are_compared_by_name(c_objects):
+    found = Object.open(c_objects / "data.el.o")
+    data = next(one for one in found.maps if one.initial and one.initial.strip(b"\0"))
+    changed = replace(data, initial=bytes(len(data.initial)))
+    others = tuple(changed if one is data else one for one in found.maps)
+    before, after = of_object(found, []), of_object(replace(found, maps=others), [])
+    (named,) = compare(before, after).maps
+    assert named.name == data.name
+    assert named.changes
+    assert "content" not in {change.what for change in named.changes}
