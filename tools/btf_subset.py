@@ -6,7 +6,7 @@ Needed are the named structures and functions with all that they hold; what a po
 needed if it is named too, or is no structure. Other structures become forward declarations of
 their names; the rest becomes one without a name.
 The first types keep their numbers, as kernels take the size of a type for a number of one in
-places.
+places. pybpf/tracefs/dynevents/data/btf.xz has those of all kernels, each behind its length.
 """
 
 from __future__ import annotations

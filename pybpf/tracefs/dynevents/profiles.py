@@ -18,6 +18,8 @@ from pybpf.tracefs.format import EventFormat
 
 _DATA = Path(__file__).parent / "data"
 _CODE, _OTHER, _SEVERAL = range(3)
+_TYPED = ("6.12", "7.3")
+"""The kernels whose types are known; definitions of older ones cannot ask for any."""
 
 # What is left out of the data: names that the compiler, the tracer or the linker made.
 _LEFT_OUT = re.compile(
@@ -72,7 +74,14 @@ def profile(release: str, formats: Mapping[str, EventFormat] | None = None) -> W
 
 
 def _types(release: str) -> Btf:
-    return Btf(_unpacked(f"btf-{release}.xz"), complete=False)
+    """Return the types of a release: both lie in one file, each behind its length (u32)."""
+    data, start = _unpacked("btf.xz"), 4
+    for one in _TYPED:
+        size = int.from_bytes(data[start - 4 : start], "little")
+        if one == release:
+            return Btf(data[start : start + size], complete=False)
+        start += size + 4
+    raise LookupError(release)
 
 
 def _symbols(release: str) -> tuple[frozenset[str], ...]:
