@@ -29,7 +29,8 @@ _LEFT_OUT = re.compile(
     r"|__flags_|__BTF_ID_|(?:__)?TRACE_SYS|print_fmt|event_e(?:nter|xit)__|__syscall_meta"
     r"|__compoundliteral|types__|args__|__tracepoint_|dev_attr_"
     r"|__traceiter|perf_trace|trace_raw_output|__print_once|descriptor\."
-    r"|.*\.(?:cold|isra|part|constprop|llvm)"
+    r"|_R[NI]|security_hook_active_|trace_event_type_funcs_|event_attr_|rust_helper_"
+    r"|.*\.(?:cold|isra|part|constprop|llvm|\d+\Z)"
 )
 
 
