@@ -6,7 +6,6 @@ import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from types import MappingProxyType
 from typing import NamedTuple
 
 from pybpf.dataclass import dataclass
@@ -73,9 +72,9 @@ class Scope:
     """
 
     labels: Mapping[str, int]
-    numbered: Mapping[str, Sequence[int]] = MappingProxyType({})
-    constants: Mapping[str, int] = MappingProxyType({})
-    outside: Mapping[str, Outside] = MappingProxyType({})
+    numbered: Mapping[str, Sequence[int]]
+    constants: Mapping[str, int]
+    outside: Mapping[str, Outside]
 
     def numbered_label(self, number: str, direction: str, index: int) -> tuple[str, int] | None:
         """Return name and place of the next label (``f``) or the last (``b``) of a number."""

@@ -68,9 +68,13 @@ def test_dis_of_the_other_byte_order(pybpf, stdin):
 @pytest.mark.parametrize(
     ("data", "error"),
     [
-        (b"", "error: - is empty\n"),
-        (CODE[:-1], "error: instruction 1: the last slot has only 7 of 8 bytes\n"),
-        (b"b7 00 0", "error: an odd number of hexadecimal digits\n"),
+        (b"", "error: <stdin> is empty\n"),
+        (
+            CODE[:-1],
+            "error: <stdin>: offset 0x8: neither an object nor instructions: the last slot "
+            "has only 7 of 8 bytes\n",
+        ),
+        (b"b7 00 0", "error: <stdin> holds an odd number of hexadecimal digits: 5\n"),
         (b"\xff" * 8, None),
         (b"what is this?", None),
     ],

@@ -272,7 +272,7 @@ def test_lines_of_the_script_are_in_it(target_612):
 
     lines = found.programs[0].program.lines
     assert {(line.file, line.line, line.text) for line in lines} == {
-        ("probe.ply", 2, "print(1);"), ("probe.ply", 3, "@[comm] = count();"),
+        ("probe.ply", 2, "    print(1);"), ("probe.ply", 3, "    @[comm] = count();"),
     }  # fmt: skip
 
 
