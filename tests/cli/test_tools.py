@@ -71,8 +71,8 @@ def test_dis_of_the_other_byte_order(pybpf, stdin):
         (b"", "error: <stdin> is empty\n"),
         (
             CODE[:-1],
-            "error: <stdin>: offset 0x8: neither an object nor instructions: the last slot "
-            "has only 7 of 8 bytes\n",
+            "error: <stdin>: offset 0x8: neither an object nor instructions: "
+            + "the last slot has only 7 of 8 bytes\n",
         ),
         (b"b7 00 0", "error: <stdin> holds an odd number of hexadecimal digits: 5\n"),
         (b"\xff" * 8, None),
