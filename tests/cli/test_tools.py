@@ -65,14 +65,16 @@ def test_dis_of_the_other_byte_order(pybpf, stdin):
     assert pybpf("dis", "--big-endian", "-").out == SHOWN
 
 
+NEITHER = "neither an object nor instructions"
+
+
 @pytest.mark.parametrize(
     ("data", "error"),
     [
         (b"", "error: <stdin> is empty\n"),
         (
             CODE[:-1],
-            "error: <stdin>: offset 0x8: neither an object nor instructions: "
-            + "the last slot has only 7 of 8 bytes\n",
+            f"error: <stdin>: offset 0x8: {NEITHER}: the last slot has only 7 of 8 bytes\n",
         ),
         (b"b7 00 0", "error: <stdin> holds an odd number of hexadecimal digits: 5\n"),
         (b"\xff" * 8, None),
