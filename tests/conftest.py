@@ -328,6 +328,13 @@ def c_object(tool, tmp_path):
     return compiled
 
 
+@pytest.fixture(scope="session", params=["clang", "newest"])
+def each_clang(compiled_with, request):
+    """Return a folder with the objects of tests/objects, of the usual clang and of the newest."""
+    newest = request.param == "newest"
+    return compiled_with(request.getfixturevalue("newest_clang") if newest else request.param)
+
+
 @pytest.fixture(scope="session")
 def tool():
     """Return a function that imports a module of tools/, which are scripts and in no package."""

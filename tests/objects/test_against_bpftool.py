@@ -30,6 +30,12 @@ FORWARD = {"kfuncs"}
 OTHERS = LEGACY | UNPINNED | PINNED | FORWARD
 
 
+@pytest.fixture(scope="session")
+def c_objects(each_clang):
+    """Return the objects of two clangs, one after the other."""
+    return each_clang
+
+
 @pytest.fixture
 def bpftool(c_objects, tmp_path):
     """Return a function: what bpftool prints of an object, and of its programs and maps."""

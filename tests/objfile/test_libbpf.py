@@ -28,20 +28,14 @@ NAMES = sorted(p.stem for p in (Path(__file__).parents[1] / "objects/src").glob(
 LEGACY = {"maps_legacy", "maps_iproute2", "no_btf"}
 
 
-@pytest.fixture(scope="module", params=["clang", "newest"])
-def objects(compiled_with, request):
-    newest = request.param == "newest"
-    return compiled_with(request.getfixturevalue("newest_clang") if newest else request.param)
-
-
 @pytest.fixture(scope="module")
-def told(objects, tmp_path_factory):
+def told(each_clang, tmp_path_factory):
     """Return a function: an object's name in, what libbpf says of it out; pins are not kept."""
     folder = tmp_path_factory.mktemp("bpffs")
 
     @cache
     def told_of(name: str) -> str:
-        file = objects / f"{name}.el.o"
+        file = each_clang / f"{name}.el.o"
         if not file.exists():
             pytest.skip("this clang cannot compile it")
         load = f"bpftool -d prog loadall {file} {folder}/x"
@@ -62,9 +56,9 @@ def findall(pattern: str, text: str) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in LEGACY])
-def test_programs_and_their_places(objects, told, name):
+def test_programs_and_their_places(each_clang, told, name):
     text = told(name)
-    found = Object.open(objects / f"{name}.el.o")
+    found = Object.open(each_clang / f"{name}.el.o")
     theirs = findall(
         r"sec '(.*)': found program '(.*)' at insn offset (\d+) .*size (\d+) insns", text
     )
@@ -85,9 +79,9 @@ def program_slots(program):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in LEGACY])
-def test_maps(objects, told, name):
+def test_maps(each_clang, told, name):
     text = told(name)
-    found = Object.open(objects / f"{name}.el.o")
+    found = Object.open(each_clang / f"{name}.el.o")
     theirs: dict[str, dict[str, int]] = {}
     for map_name, key, value in findall(r"map '(.*)': found (\w+) = (\w+)", text):
         theirs.setdefault(map_name, {})[key] = int(value, 0)
@@ -124,9 +118,9 @@ def full_name(found) -> str:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in LEGACY])
-def test_what_instructions_refer_to(objects, told, name):
+def test_what_instructions_refer_to(each_clang, told, name):
     text = told(name)
-    found = Object.open(objects / f"{name}.el.o")
+    found = Object.open(each_clang / f"{name}.el.o")
     names = {full_name(m): m.name for m in found.maps}
     theirs = {
         (program, int(slot), names[map_name])
@@ -152,9 +146,9 @@ def test_what_instructions_refer_to(objects, told, name):
     "name",
     [n for n in NAMES if n.startswith("subprogs") or n in {"callbacks", "timer", "many_programs"}],
 )
-def test_where_subprograms_end_up(objects, told, name):
+def test_where_subprograms_end_up(each_clang, told, name):
     text = told(name)
-    found = Object.open(objects / f"{name}.el.o")
+    found = Object.open(each_clang / f"{name}.el.o")
     pattern = (
         r"prog '(.*)': insn #(\d+) relocated, imm (-?\d+) "
         r"points to subprog '(.*)' \(now at (\d+) offset\)"
