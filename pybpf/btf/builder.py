@@ -5,11 +5,15 @@ Nothing is merged but strings: who wants equal types to be one asks ``add`` once
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pybpf.btf import blob
-from pybpf.btf.reader import Btf
 from pybpf.btf.types import BtfType, pack
 from pybpf.errors import BtfError
 from pybpf.isa.insn import ByteOrder
+
+if TYPE_CHECKING:  # a run writes types, and need not read any
+    from pybpf.btf.reader import Btf
 
 
 class Builder:
