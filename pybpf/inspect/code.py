@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial, wraps
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pybpf.dataclass import dataclass, field
@@ -39,18 +40,18 @@ _CLOBBERED = frozenset(range(6))
 _Result = TypeVar("_Result")
 
 
-def _kept(method: Callable[[Code], _Result]) -> Callable[[Code], _Result]:
-    """Return a method that works its result out once; that is kept with the code."""
+def kept(method: Callable[[Code], _Result]) -> Callable[[Code], _Result]:
+    """Return a function of code that works its result out once; that is kept with the code."""
 
     @wraps(method)
-    def kept(self: Code) -> _Result:
-        known = self._known
+    def once(code: Code) -> _Result:
+        known = code.known
         if method not in known:
-            known[method] = method(self)
+            known[method] = method(code)
         result: _Result = known[method]
         return result
 
-    return kept
+    return once
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +67,11 @@ class Part:
 class Code:
     """Instructions to be shown. All mappings are by index, which counts instructions.
 
+    ``parts`` are in the order of their instructions, and the first begins with the first of these.
     ``base`` is the number of the first slot, where code is a part of its section, and ``data`` its
-    bytes as they are in a file, where that is where it is from. ``notes`` say of
-    an instruction what its text does not, ``texts`` are shown in the place of what the disassembler
-    would write, as a loaded program holds what is no instruction of any table.
+    bytes as they are in a file, where that is where it is from. ``notes`` say of an instruction
+    what its text does not, ``texts`` are shown in the place of what the disassembler would write,
+    as a loaded program holds what is no instruction of any table. ``known`` is what ``kept`` keeps.
     """
 
     name: str
@@ -80,25 +82,35 @@ class Code:
     data: bytes = field(default=b"", repr=False)
     notes: Mapping[int, str] = field(default_factory=dict)
     texts: Mapping[int, str] = field(default_factory=dict)
-    _known: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    known: dict[object, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def text(self, index: int) -> str:
         """Return an instruction as text, with the names of what it refers to."""
         return self.texts.get(index) or named(self.program.insns[index])
 
-    @_kept
+    @kept
     def slots(self) -> tuple[int, ...]:
         """Return the number of the first slot of each instruction, and last where the code ends."""
         slots = slot_offsets(self.program)
         return tuple([self.base + slot for slot in slots]) if self.base else slots
 
-    def line(self, index: int) -> LineInfo | None:
-        """Return the source line that an instruction is from; None where it is not known."""
-        lines = self.program.lines
-        found = bisect_right(lines, index, key=lambda line: line.index)
-        return lines[found - 1] if found else None
+    @kept
+    def lines(self) -> Mapping[int, LineInfo]:
+        """Return the source line of each instruction at which another one begins."""
+        return {line.index: line for line in self.program.lines}
 
-    @_kept
+    @kept
+    def tabled(self) -> tuple[Insn, ...]:
+        """Return the instructions but for those that ``texts`` are in the place of."""
+        if not self.texts:
+            return self.program.insns
+        return tuple(i for index, i in enumerate(self.program.insns) if index not in self.texts)
+
+    def part_of(self, index: int) -> int:
+        """Return the number of the part that an instruction is in."""
+        return bisect_right(self.parts, index, key=attrgetter("index")) - 1
+
+    @kept
     def jumps(self) -> tuple[tuple[int, int], ...]:
         """Return index and target of each jump within a function; not of one that leads nowhere."""
         found, count = [], len(self.program.insns)
@@ -115,7 +127,7 @@ class Code:
                     found.append((index, target))
         return tuple(found)
 
-    @_kept
+    @kept
     def blocks(self) -> tuple[Block, ...]:
         """Return the basic blocks; each function begins one."""
         goals: list[int | None] = [None] * len(self.program.insns)
@@ -124,6 +136,14 @@ class Code:
         for index, target in self.calls():
             goals[index] = target
         return divide(self.program.insns, goals)
+
+    @kept
+    def blocks_of_parts(self) -> tuple[Sequence[int], ...]:
+        """Return the numbers of the blocks of each part."""
+        found: tuple[list[int], ...] = tuple([] for _ in self.parts)
+        for number, block in enumerate(self.blocks()):
+            found[self.part_of(block.start)].append(number)
+        return found
 
     def calls(self) -> Iterator[tuple[int, int]]:
         """Yield index and target of each call, or address taken, of a function that is here."""
@@ -197,16 +217,15 @@ def _contexts(code: Code, structs: Sequence[tuple[int, str]], names: Names) -> d
     notes: dict[int, Mapping[int, str]] = {}
     found = code.blocks()
     number = {block.start: n for n, block in enumerate(found)}
-    starts = [part.index for part in code.parts]
     holds: dict[int, frozenset[int]] = {
-        number[start]: frozenset({1})
-        for start, (struct, _) in zip(starts, structs, strict=True)
+        number[part.index]: frozenset({1})
+        for part, (struct, _) in zip(code.parts, structs, strict=True)
         if struct
     }
     waiting = [*holds]
     while waiting:
         block = waiting.pop()
-        struct, called = structs[bisect_right(starts, found[block].start) - 1]
+        struct, called = structs[code.part_of(found[block].start)]
         held = set(holds[block])
         notes[block] = _members(
             code.program.insns, found[block], held, called, partial(names.at, struct)

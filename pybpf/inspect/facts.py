@@ -265,11 +265,10 @@ def _counted(
     verdict: Judged | None = None,
 ) -> ProgramFacts:
     """Return the facts that instructions alone tell; ``maps_of``: types and flags of maps."""
-    known = [insn for i, insn in enumerate(code.program.insns) if i not in code.texts]
+    known = code.tabled()
     called = [insn for insn in known if insn.op.form is Form.CALL_HELPER]
     loaded = [i.symbol for i in known if i.op.form is Form.LOAD_IMM64 and i.symbol in maps_of]
     maps = Counter(name for name in loaded if name is not None)
-    found = code.blocks()
     flags = 0
     for name in maps:
         flags |= maps_of[name][1]
@@ -278,7 +277,7 @@ def _counted(
     return ProgramFacts(
         code.name, code.section, kind.prog_type.name.lower(),
         attach.name.lower() if attach is not None else "", "",
-        code.slots()[-1] - code.base, len(found), len(loops(code, found)),
+        code.slots()[-1] - code.base, len(code.blocks()), len(loops(code)),
         tuple(_functions(code)), _ranked(Counter(_MIX.get(i.op.form, "alu") for i in known)),
         _ranked(Counter(HELPER_NAMES.get(i.imm, str(i.imm)) for i in called)), {}, _ranked(maps),
         {}, wanted, first(wanted), verdict,

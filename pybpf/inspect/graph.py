@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from pybpf.inspect.code import Code, kept
 from pybpf.output.escape import escape_text
-
-if TYPE_CHECKING:
-    from pybpf.inspect.code import Code
-    from pybpf.isa.cfg import Block
 
 _SHOWN = 40
 """A longer block is cut in a graph: its first and last instructions say where it is."""
 
 
-def loops(code: Code, found: tuple[Block, ...] | None = None) -> frozenset[tuple[int, int]]:
+@kept
+def loops(code: Code) -> frozenset[tuple[int, int]]:
     """Return the edges between blocks that lead back to one that led there: one or more a loop."""
-    found = code.blocks() if found is None else found
+    found = code.blocks()
     back: set[tuple[int, int]] = set()
     done: set[int] = set()
-    roots = {part.index for part in code.parts} | {0}
+    roots = {part.index for part in code.parts}
     for root in (n for n, block in enumerate(found) if block.start in roots):
         if root in done:
             continue
@@ -45,10 +41,9 @@ def loops(code: Code, found: tuple[Block, ...] | None = None) -> frozenset[tuple
 
 def calls(code: Code) -> tuple[tuple[int, int, int], ...]:
     """Return which part calls which, and how often, in the order of the parts."""
-    starts = [part.index for part in code.parts]
     counts: dict[tuple[int, int], int] = {}
     for index, target in code.calls():
-        pair = (bisect_right(starts, index) - 1, bisect_right(starts, target) - 1)
+        pair = (code.part_of(index), code.part_of(target))
         counts[pair] = counts.get(pair, 0) + 1
     return tuple((caller, called, count) for (caller, called), count in sorted(counts.items()))
 
@@ -56,24 +51,22 @@ def calls(code: Code) -> tuple[tuple[int, int, int], ...]:
 def flow_dot(code: Code) -> Iterator[str]:
     """Yield the lines of a graph of blocks: one cluster for each function, back edges dashed."""
     found = code.blocks()
-    back = loops(code, found)
-    starts = [part.index for part in code.parts]
+    back = loops(code)
     slots = code.slots()
     yield f"digraph {_quoted(code.name)} {{"
     yield "    node [shape=box, fontname=monospace];"
-    of_part: dict[int, list[int]] = {}
-    for number, block in enumerate(found):
-        of_part.setdefault(bisect_right(starts, block.start) - 1, []).append(number)
-    for part, numbers in of_part.items():
-        yield f"    subgraph cluster{max(part, 0)} {{"
-        yield f"        label={_quoted(code.parts[part].name if part >= 0 else code.name)};"
-        for number in numbers:
-            block = found[number]
+    for number, (part, blocks) in enumerate(zip(code.parts, code.blocks_of_parts(), strict=True)):
+        if not blocks:
+            continue
+        yield f"    subgraph cluster{number} {{"
+        yield f"        label={_quoted(part.name)};"
+        for at in blocks:
+            block = found[at]
             lines = [f"{slots[i]}: {code.text(i)}" for i in range(block.start, block.end)]
             if len(lines) > _SHOWN:
                 cut = len(lines) - _SHOWN
                 lines[_SHOWN // 2 : -_SHOWN // 2] = [f"… {cut} more"]
-            yield f"        b{number} [label={_quoted(*lines)}];"
+            yield f"        b{at} [label={_quoted(*lines)}];"
         yield "    }"
     for number, block in enumerate(found):
         for position, goal in enumerate(block.successors):

@@ -87,7 +87,7 @@ class _Rows:
 
 def _part(code: Code, indices: range, style: Style, rows: _Rows) -> Iterator[str]:
     blank = " " * max(map(len, rows.gutter.values()), default=0)
-    lines = {line.index: line for line in code.program.lines} if style.source else {}
+    lines = code.lines() if style.source else {}
     shown: tuple[str, int] | None = None
     for index in indices:
         line = lines.get(index)
@@ -190,7 +190,7 @@ def _lanes(ends: Mapping[int, Sequence[int]]) -> Mapping[int, int]:
 def as_data(code: Code) -> Mapping[str, Any]:
     """Return code as the object that docs/inspect.md describes."""
     slots, labels, targets = code.slots(), _labels(code), dict(code.jumps())
-    lines = {line.index: line for line in code.program.lines}
+    lines = code.lines()
     rows = []
     for index in range(len(code.program.insns)):
         row: dict[str, Any] = {"slot": slots[index], "text": code.text(index)}

@@ -150,10 +150,7 @@ def _since(has: Callable[[Profile], bool]) -> Since:
 
 
 def _instructions(code: Code) -> Iterator[Need]:
-    ops = {
-        insn.op for index, insn in enumerate(code.program.insns) if index not in code.texts
-    }  # fmt: skip
-    for op in ops:
+    for op in {insn.op for insn in code.tabled()}:
         if op.since == NEVER:
             yield Need(f"instruction {op.name}", Since(None, None))
         elif op.since > _FIRST:
@@ -190,12 +187,7 @@ def _attach(number: int) -> str:
 
 
 def _helpers(code: Code, kind: Kind) -> Iterator[Need]:
-    numbers = {
-        insn.imm
-        for index, insn in enumerate(code.program.insns)
-        if insn.op.form is Form.CALL_HELPER and index not in code.texts
-    }
-    for number in numbers:
+    for number in {insn.imm for insn in code.tabled() if insn.op.form is Form.CALL_HELPER}:
         yield Need(f"helper {HELPER_NAMES.get(number, number)}", _helper(number, kind))
 
 

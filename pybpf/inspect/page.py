@@ -80,8 +80,8 @@ class _Strings:
 def _program(shown: Shown, strings: _Strings) -> Mapping[str, Any]:
     facts, code = shown.facts, shown.code
     lines, line_of = _source(code)
-    labels = {target: code.program.insns[index].symbol for index, target in code.jumps()}
     targets, slots = dict(code.jumps()), code.slots()
+    labels = {target: code.program.insns[index].symbol for index, target in targets.items()}
     insns = [
         [
             slots[index], escape_text(code.text(index)), escape_text(code.notes.get(index, "")),
@@ -121,7 +121,7 @@ def _source(code: Code) -> tuple[list[tuple[str, int, str]], list[int]]:
     rows = {(line.file, line.line): line.text.strip() for line in code.program.lines if line.line}
     ordered = sorted(rows)
     places = {row: place for place, row in enumerate(ordered)}
-    found, current, lines = [], -1, {line.index: line for line in code.program.lines}
+    found, current, lines = [], -1, code.lines()
     starts = {part.index for part in code.parts}
     for index in range(len(code.program.insns)):
         current = -1 if index in starts else current
@@ -163,19 +163,14 @@ def _advice(judged: Judged | None) -> list[str]:
 def _graph(code: Code) -> Mapping[str, Any]:
     """Return the blocks with their places and texts, the edges with their points, and the size."""
     found = code.blocks()
-    back = loops(code, found)
-    starts, slots = [part.index for part in code.parts] or [0], code.slots()
-    of_part: list[list[int]] = [[] for _ in starts]
-    for number, block in enumerate(found):
-        of_part[bisect_right(starts, block.start) - 1].append(number)
+    back, slots = loops(code), code.slots()
     blocks: dict[int, list[Any]] = {}
     edges: list[list[Any]] = []
     titles: list[tuple[str, float]] = []
     top = width = 0.0
-    for part, numbers in enumerate(of_part):
-        name = code.parts[part].name if code.parts else code.name
+    for part, numbers in zip(code.parts, code.blocks_of_parts(), strict=True):
         large = len(numbers) > _BLOCKS
-        title = f"{name}: {len(numbers)} blocks are too many to draw" if large else name
+        title = f"{part.name}: {len(numbers)} blocks are too many to draw" if large else part.name
         titles.append((escape_text(title), top))
         top += _TITLE_HEIGHT
         if large:
