@@ -116,7 +116,7 @@ def use(data):
     for code in codes:
         list(flow_dot(code))
         list(calls_dot(code))
-    told = facts.of_object(found, range(len(codes)), {})
+    told = facts.of_object(found, dict(enumerate(codes)), {})
     list(report.report(told))
     report.as_data(told)
     page(told, [Shown(*one, None) for one in zip(told.programs, codes, strict=True)])

@@ -76,9 +76,9 @@ def _facts(
         states: dict[int, States] | None = None if options.html is None else {}
         verdicts = _verdicts(found, programs, options, states)
         chosen = None if options.prog is None else [options.prog]
-        codes = [*opened.codes(found, chosen, whole=True)] if options.html else []
+        codes = dict(zip(programs, opened.codes(found, chosen, whole=True), strict=True))
         listened = [(states or {}).get(index) for index in programs]
-        return facts.of_object(found, programs, verdicts), codes, listened
+        return facts.of_object(found, codes, verdicts), [*codes.values()], listened
     if options.kernel or options.prog:
         raise UsageError("--kernel and --prog are for the programs of objects")
     if isinstance(found, Code):

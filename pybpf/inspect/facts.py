@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pybpf.btf.reader import Kind as TypeKind
 from pybpf.dataclass import dataclass, replace
-from pybpf.inspect.code import Code, of_program
+from pybpf.inspect.code import Code
 from pybpf.inspect.graph import loops
 from pybpf.inspect.names import Names
 from pybpf.inspect.needs import Kind, Need, Since, first, needs
@@ -147,18 +147,18 @@ class Facts:
     notes: tuple[str, ...] = ()
 
 
-def of_object(found: Object, chosen: Iterable[int], verdicts: Mapping[int, Judged]) -> Facts:
-    """Return the facts of an object, and of those of its programs that have these indices.
+def of_object(found: Object, codes: Mapping[int, Code], verdicts: Mapping[int, Judged]) -> Facts:
+    """Return the facts of an object, and of those of its programs that are given as code.
 
-    ``verdicts`` are by the indices of programs.
+    ``codes`` and ``verdicts`` are by the indices of programs.
     """
     names = Names(found.btf, found.elf)
     weak = {extern.name for extern in found.externs if extern.weak}
     maps = {one.name: (one.map_type, _asked(one)) for one in found.maps}
-    programs = []
-    for index in chosen:
-        program = found.programs[index]
-        programs.append(_program(program, names, maps, weak, verdicts.get(index)))
+    programs = [
+        _program(found.programs[index], code, names, maps, weak, verdicts.get(index))
+        for index, code in codes.items()
+    ]
     return Facts(
         found.path, "object", found.byteorder, found.elf.size, found.licence, found.version,
         tuple(_sections(found)), tuple(_map(one, names) for one in found.maps), tuple(programs),
@@ -236,6 +236,7 @@ def _types(btf: Btf | None) -> Mapping[str, int]:
 
 def _program(
     program: ObjectProgram,
+    code: Code,
     names: Names,
     maps_of: Mapping[str, tuple[int, int]],
     weak: set[str],
@@ -248,7 +249,7 @@ def _program(
     kind = Kind(program.program.prog_type, attach, flags)
     kfuncs = [r.name for r in program.references if r.use is Use.KFUNC]
     wanted = [name for name in kfuncs if name not in weak]
-    facts = _counted(of_program(program, names), kind, maps_of, wanted, verdict)
+    facts = _counted(code, kind, maps_of, wanted, verdict)
     core = Counter(names.core(at.relocation) for at in program.relocations)
     maps = Counter(r.name for r in program.references if r.use in {Use.MAP, Use.DATA})
     return replace(

@@ -45,7 +45,7 @@ def look(found):
     codes = [of_program(program, names) for program in found.programs]
     for code in codes:
         lines += [*flow_dot(code), *calls_dot(code)]
-    known = facts.of_object(found, range(len(codes)), {})
+    known = facts.of_object(found, dict(enumerate(codes)), {})
     lines += report(known)
     page(known, [*map(Shown, known.programs, codes)])
     lines += text(compare(of_object(found, codes), of_object(found, [])))
