@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator
 
 from pybpf.assembly.unit import TEXT, Data, Function, Unit
-from pybpf.isa.abi import MapType
+from pybpf.isa.abi import MapType, name_of
 from pybpf.isa.assembler import placeholders
 from pybpf.isa.encoding import encode
 from pybpf.isa.layout import slot_offsets
@@ -106,10 +106,6 @@ def _symbols(unit: Unit) -> Iterator[str]:
         yield f"  {name:<{width}}  {what}"
 
 
-def _map_type(number: int) -> str:
-    return MapType(number).name.lower() if number in set(MapType) else f"type {number}"
-
-
 def _names(unit: Unit) -> Iterator[tuple[str, str]]:
     """Yield every name of an object and what it is."""
     for function in unit.functions:
@@ -123,7 +119,7 @@ def _names(unit: Unit) -> Iterator[tuple[str, str]]:
             kind = found.kind.prog_type.name.lower() if found else function.section
             yield function.name, f"{kind} program, {slots}"
     for one in unit.maps:
-        yield one.name, f"{_map_type(one.map_type)} map, {one.entries} entries"
+        yield one.name, f"{name_of(MapType, one.map_type, 'type {}')} map, {one.entries} entries"
     for data in unit.data:
         for variable in data.variables:
             yield variable.name, f"{data.section}+{variable.offset:#x}, {variable.size} bytes"

@@ -119,15 +119,15 @@ def of_object(found: Object, codes: Iterable[Code]) -> Side:
             "type": one.type_name, "key size": str(one.key_size),
             "value size": str(one.value_size), "entries": str(one.max_entries),
             "flags": f"{one.flags:#x}", "pinned": "by name" if one.pinned_by_name else "",
-            "key": names.type(one.key_type) if one.key_type else "",
-            "value": names.type(one.value_type) if one.value_type else "",
+            "key": names.declared(one.key_type),
+            "value": names.declared(one.value_type),
             "inner": one.inner.type_name if one.inner else "",
         } | _content(found, one)
         for one in found.maps
     }  # fmt: skip
     externs = {
         one.name: {
-            "kind": str(one.kind), "type": names.type(one.type) if one.type else "",
+            "kind": str(one.kind), "type": names.declared(one.type),
             "weak": "weak" if one.weak else "",
         }
         for one in found.externs

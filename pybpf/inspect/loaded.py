@@ -23,7 +23,7 @@ from pybpf.errors import EncodingError, TargetError
 from pybpf.inspect.code import Code, Part, of_bytes
 from pybpf.inspect.facts import MapFacts
 from pybpf.inspect.names import Names
-from pybpf.isa.abi import MapType
+from pybpf.isa.abi import MapType, name_of
 from pybpf.isa.encoding import decode_one
 from pybpf.isa.helpers import HELPERS
 from pybpf.isa.insn import Insn, LineInfo, Program
@@ -33,7 +33,6 @@ from pybpf.isa.table import OPS, Form
 if TYPE_CHECKING:
     from pybpf.kernel.loaded import Loaded, LoadedMap
 
-_MAP_TYPES = {int(each): each.name.lower() for each in MapType}
 _SLOT = 8
 _CALL, _LDDW = OPS["call_local"].opcode, OPS["lddw"].opcode
 _HELPER, _LOCAL, _KFUNC = 0, 1, 2
@@ -55,10 +54,9 @@ def map_facts(row: LoadedMap) -> MapFacts:
     """Return the facts of a map of a loaded program."""
     names = Names(types(row))
     return MapFacts(
-        row.name or f"map#{row.id}", _MAP_TYPES.get(row.type, str(row.type)), row.key_size,
+        row.name or f"map#{row.id}", name_of(MapType, row.type), row.key_size,
         row.value_size, row.max_entries, row.flags,
-        names.type(row.key_type) if row.key_type else "",
-        names.type(row.value_type) if row.value_type else "", origin=f"id {row.id}",
+        names.declared(row.key_type), names.declared(row.value_type), origin=f"id {row.id}",
     )  # fmt: skip
 
 

@@ -98,6 +98,10 @@ class Names:
             number = target
         return f"… {inner}".rstrip()
 
+    def declared(self, number: int) -> str:
+        """Return a type as C has it; empty where there is none, which 0 stands for."""
+        return self.type(number) if number else ""
+
     def function(self, number: int) -> str:
         """Return the prototype of a function: ``int parse(struct xdp_md *ctx)``; empty of none."""
         proto = self._btf.prototype(number) if self._btf.kind(number) is Kind.FUNC else None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pybpf.dataclass import dataclass
 from pybpf.inspect.graph import loops
-from pybpf.isa.abi import AttachType, MapType, ProgFlag, ProgType
+from pybpf.isa.abi import AttachType, MapType, ProgFlag, ProgType, name_of
 from pybpf.isa.helpers import HELPER_NAMES
 from pybpf.isa.table import NEVER, Form
 from pybpf.target import history
@@ -175,15 +175,10 @@ def _types(kind: Kind, section: str) -> Iterator[Need]:
         _since(lambda known: number in known.program_types) if came is None else exact(came),
     )
     if attach is not None and (later := history.ATTACH_TYPES.get(attach)):
-        yield Need(f"attach type {_attach(attach)}", exact(later))
+        yield Need(f"attach type {name_of(AttachType, attach)}", exact(later))
     for flag in kind.flags:
         if release := history.flag(flag, number, attach):
             yield Need(f"program flag {flag.name.lower()}", exact(release))
-
-
-def _attach(number: int) -> str:
-    names = {int(each): each.name.lower() for each in AttachType}
-    return names.get(number, str(number))
 
 
 def _helpers(code: Code, kind: Kind) -> Iterator[Need]:
@@ -216,10 +211,9 @@ def _allowed(known: Profile, kind: Kind) -> frozenset[int]:
 
 
 def _map(number: int) -> Need:
-    names = {int(each): each.name.lower() for each in MapType}
     came = history.MAP_TYPES.get(number)
     return Need(
-        f"map type {names.get(number, number)}",
+        f"map type {name_of(MapType, number)}",
         _since(lambda known: number in known.map_types) if came is None else exact(came),
     )
 

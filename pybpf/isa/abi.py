@@ -8,6 +8,17 @@ from __future__ import annotations
 from enum import IntEnum
 
 
+def name_of(kind: type[IntEnum], number: int, unknown: str = "{}") -> str:
+    """Return the name that a number has in lower case, as commands and messages show it.
+
+    ``unknown`` is shown of a number that has none, with the number in its braces.
+    """
+    try:
+        return kind(number).name.lower()
+    except ValueError:
+        return unknown.format(number)
+
+
 class ProgType(IntEnum):
     """``BPF_PROG_TYPE_*``."""
 

@@ -16,7 +16,7 @@ from enum import StrEnum
 from pybpf.btf.reader import Btf, Kind, Variable
 from pybpf.dataclass import dataclass, field, replace
 from pybpf.errors import ObjectError
-from pybpf.isa.abi import MapFlag, MapType
+from pybpf.isa.abi import MapFlag, MapType, name_of
 from pybpf.objfile.elf import Elf, Section, Symbol, SymbolType, between
 from pybpf.objfile.externs import Extern, ExternKind
 
@@ -71,10 +71,7 @@ class ObjectMap:
     @property
     def type_name(self) -> str:
         """The map type's name, or its number."""
-        try:
-            return MapType(self.map_type).name.lower()
-        except ValueError:
-            return str(self.map_type)
+        return name_of(MapType, self.map_type)
 
 
 def maps(elf: Elf, btf: Btf | None, externs: tuple[Extern, ...]) -> tuple[ObjectMap, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from pybpf.corpus import CorpusMap
 from pybpf.dataclass import dataclass
-from pybpf.isa.abi import MapFlag, MapType
+from pybpf.isa.abi import MapFlag, MapType, name_of
 from pybpf.target.profile import Profile
 from pybpf.verifier.refusal import Refusal
 
@@ -86,7 +86,7 @@ _RINGS = frozenset({MapType.RINGBUF, MapType.USER_RINGBUF})
 def refuse_maps(maps: Sequence[CorpusMap], kernel: Profile) -> None:
     """Raise Refusal for the first map that a kernel does not make, and so not its program."""
     for number, spec in enumerate(maps):
-        name = next((m.name.lower() for m in MapType if m == spec.type), f"type {spec.type}")
+        name = name_of(MapType, spec.type, "type {}")
         if spec.type not in kernel.map_types:
             raise Refusal(f"cannot create map {number}: Linux {kernel.release} has no {name} maps")
         wrong = refuse_creation(
