@@ -12,13 +12,13 @@ from pybpf.inspect.code import Code
 from pybpf.inspect.graph import loops
 from pybpf.inspect.names import Names
 from pybpf.inspect.needs import Kind, Need, Since, first, needs
-from pybpf.isa.abi import MapFlag, ProgFlag, ProgType
+from pybpf.isa.abi import MapFlag, ProgType
 from pybpf.isa.helpers import HELPER_NAMES
 from pybpf.isa.table import Effect, Form
 from pybpf.objfile.code import Use
 from pybpf.objfile.elf import RelocationType
 from pybpf.objfile.maps import Origin
-from pybpf.objfile.sections import Trait
+from pybpf.objfile.sections import FLAGS, Trait
 
 if TYPE_CHECKING:
     from pybpf.btf.reader import Btf
@@ -37,10 +37,6 @@ _MIX: Mapping[Form, str] = {
 }  # fmt: skip
 """What kind of instruction a form is in the mix; all others are arithmetic, ``alu``."""
 _FRAME = 10
-_FLAGS: Mapping[Trait, ProgFlag] = {
-    Trait.SLEEPABLE: ProgFlag.SLEEPABLE,
-    Trait.FRAGS: ProgFlag.XDP_HAS_FRAGS,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +159,7 @@ def of_object(found: Object, codes: Mapping[int, Code], verdicts: Mapping[int, J
         found.path, "object", found.byteorder, found.elf.size, found.licence, found.version,
         tuple(_sections(found)), tuple(_map(one, names) for one in found.maps), tuple(programs),
         tuple(
-            ExternFacts(e.name, str(e.kind), names.type(e.type) if e.type else "", e.weak)
+            ExternFacts(e.name, str(e.kind), names.declared(e.type), e.weak)
             for e in found.externs
         ),
         _types(found.btf),
@@ -215,9 +211,8 @@ def _relocation(number: int) -> str:
 def _map(found: ObjectMap, names: Names) -> MapFacts:
     return MapFacts(
         found.name, found.type_name, found.key_size, found.value_size, found.max_entries,
-        found.flags, names.type(found.key_type) if found.key_type else "",
-        names.type(found.value_type) if found.value_type else "", str(found.origin),
-        found.pinned_by_name, found.inner.type_name if found.inner else "",
+        found.flags, names.declared(found.key_type), names.declared(found.value_type),
+        str(found.origin), found.pinned_by_name, found.inner.type_name if found.inner else "",
     )  # fmt: skip
 
 
@@ -245,7 +240,7 @@ def _program(
     said = program.kind
     traits = said.kind.traits if said is not None else Trait.NONE
     attach = None if Trait.OPTIONAL in traits else program.program.expected_attach_type
-    flags = frozenset(flag for trait, flag in _FLAGS.items() if trait in traits)
+    flags = frozenset(flag for trait, flag in FLAGS.items() if trait in traits)
     kind = Kind(program.program.prog_type, attach, flags)
     kfuncs = [r.name for r in program.references if r.use is Use.KFUNC]
     wanted = [name for name in kfuncs if name not in weak]

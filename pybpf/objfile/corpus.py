@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from pybpf.btf.reader import Btf
 from pybpf.corpus import CorpusMap, CorpusProgram, Fixup, FixupKind, Ksym
 from pybpf.errors import EncodingError, ObjectError
-from pybpf.isa.abi import MapType, ProgFlag, ProgType
+from pybpf.isa.abi import MapType, ProgType
 from pybpf.isa.encoding import encode
 from pybpf.objfile.code import Use
 from pybpf.objfile.externs import ExternKind
 from pybpf.objfile.maps import ObjectMap, Origin
 from pybpf.objfile.object import Object, ObjectProgram
 from pybpf.objfile.relocate import Relocated, Relocator
-from pybpf.objfile.sections import Trait
+from pybpf.objfile.sections import FLAGS, Trait
 from pybpf.objfile.structops import member_of
 from pybpf.objfile.types import kernel_types
 
@@ -101,8 +101,7 @@ def _program(found: Object, program: ObjectProgram, types: bytes) -> CorpusProgr
 def prog_flags(program: ObjectProgram) -> int:
     """Return the flags that the name of a program's section asks for, as BPF_PROG_LOAD has them."""
     traits = program.kind.kind.traits if program.kind is not None else Trait.NONE
-    flags = ProgFlag.SLEEPABLE if Trait.SLEEPABLE in traits else 0
-    return flags | (ProgFlag.XDP_HAS_FRAGS if Trait.FRAGS in traits else 0)
+    return sum(flag for trait, flag in FLAGS.items() if trait in traits)
 
 
 def _ksyms(found: Object, program: ObjectProgram) -> Iterator[Ksym]:

@@ -8,12 +8,12 @@ rows the first counts. Source: the table of section names in libbpf's documentat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Flag, auto
 from functools import cache
 
 from pybpf.dataclass import dataclass
-from pybpf.isa.abi import AttachType, ProgType
+from pybpf.isa.abi import AttachType, ProgFlag, ProgType
 
 
 class Trait(Flag):
@@ -29,6 +29,13 @@ class Trait(Flag):
     FRAGS = auto()
     """An XDP program that can do with packets of several buffers."""
     USDT = auto()
+
+
+FLAGS: Mapping[Trait, ProgFlag] = {
+    Trait.SLEEPABLE: ProgFlag.SLEEPABLE,
+    Trait.FRAGS: ProgFlag.XDP_HAS_FRAGS,
+}
+"""The flags of BPF_PROG_LOAD that traits ask for."""
 
 
 @dataclass(frozen=True, slots=True)
