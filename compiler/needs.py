@@ -108,7 +108,7 @@ class _Symbols:
 
 def needs(typed: tast.TypedScript, script: CompiledScript, watched: Watched) -> Needs:
     """Return what a script needs that was compiled for the target that was watched."""
-    names = {name for _, _, name in _values(typed)}
+    names = {node.name for node in _nodes(typed.probes) if isinstance(node, tast.Context)}
     pids = bool(names & {"pid", "kpid"})
     return Needs(
         watched.release,
@@ -153,23 +153,17 @@ def _nodes(root: object) -> Iterator[object]:
             waiting += [getattr(node, name) for name in type(node).__match_args__]  # type: ignore[attr-defined]
 
 
-def _values(typed: tast.TypedScript) -> Iterator[tuple[tast.Probe, tast.Context, str]]:
-    for probe in typed.probes:
-        for node in _nodes(probe):
-            if isinstance(node, tast.Context):
-                yield probe, node, node.name
-
-
 def _fields(typed: tast.TypedScript, watched: Watched) -> set[RecordField]:
     """Return the fields of records that programs read, whole or in part."""
     found: set[RecordField] = set()
     for probe in typed.probes:
+        nodes = [*_nodes(probe)]
         places = [
             range(node.offset, node.offset + max(1, size_of(node.type)))
-            for node in _nodes(probe)
+            for node in nodes
             if isinstance(node, tast.CtxField)
         ]
-        if any(_is_record(node) for p, node, _ in _values(typed) if p is probe):
+        if any(isinstance(node, tast.Context) and _is_record(node) for node in nodes):
             places.append(range(1 << 16))
         for spec in probe.specs:
             if spec.provider in _RECORDS and places:
