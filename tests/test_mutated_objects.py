@@ -30,7 +30,7 @@ from pybpf.objfile.corpus import corpus_programs
 from pybpf.objfile.elf import read
 from pybpf.objfile.object import Object
 from pybpf.objfile.pack import SECTION, pack
-from pybpf.objfile.relocate import relocated, report_lines
+from pybpf.objfile.relocate import relocated
 from pybpf.objfile.unpack import unpack
 from pybpf.source import Source
 from pybpf.target.snapshot import SnapshotTarget
@@ -107,7 +107,7 @@ def use(data):
                     pass
         for program in found.programs:
             with suppress(ObjectError):
-                list(report_lines(relocated(found, program, found.btf)))
+                list(map(str, relocated(found, program, found.btf).report))
     names = Names(found.btf, found.elf)
     for code in of_sections(found, names):
         list(listing(code, STYLE))

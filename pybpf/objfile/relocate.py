@@ -10,7 +10,7 @@ Source: libbpf's relo_core.c (bpf_core_patch_insn) and libbpf.c (bpf_object__rel
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -270,8 +270,3 @@ def _poisoned(program: Program, insns: Sequence[Insn], poisoned: set[int]) -> Pr
     return replace(
         program, insns=tuple(code), labels=MappingProxyType(labels), lines=lines, spans=()
     )
-
-
-def report_lines(done: Relocated) -> Iterator[str]:
-    """Yield the report of a program as text, a line for each relocation."""
-    yield from map(str, done.report)

@@ -23,7 +23,7 @@ from pybpf.dataclass import dataclass
 from pybpf.errors import ObjectError
 from pybpf.isa.encoding import encode
 from pybpf.objfile.object import Object
-from pybpf.objfile.relocate import Relocator, relocated, report_lines
+from pybpf.objfile.relocate import Relocator, relocated
 from pybpf.target.kernel_types import LIVE, read
 
 GUEST = "PYBPF_GUEST" in os.environ
@@ -122,7 +122,7 @@ def compiled(clangs, tmp_path_factory):
 
 def told(done):
     """Return the report without slots and without the blanks that align it."""
-    lines = (re.sub(r" +", " ", line).split(None, 1)[1] for line in report_lines(done))
+    lines = (re.sub(r" +", " ", line).split(None, 1)[1] for line in map(str, done.report))
     return sorted(line.replace(" :", ":") for line in lines)
 
 
