@@ -102,7 +102,8 @@ class Object:
     def parse(cls, data: bytes, path: str = "<bytes>") -> Object:
         """Read the bytes of an object file, which errors call ``path``; raises ObjectError."""
         elf = read(data, path)
-        btf, more = _types(elf)
+        btf = _types(elf)
+        more = _debug(elf, btf)
         outside = externs(elf, btf)
         found = maps(elf, btf, outside)
         programs = tuple(_programs(elf, btf, more, found, outside))
@@ -123,7 +124,7 @@ class Object:
         """
         every = functions(self.elf)
         linker = Linker(self.elf, every, self.maps, self.externs)
-        describe = _Description(_types(self.elf)[1])
+        describe = _Description(_debug(self.elf, self.btf))
         programs = iter(self.programs)
         for function in every:
             program = next(programs) if _is_program(function, every) else None
@@ -136,25 +137,27 @@ class Object:
         return next((m for m in self.maps if m.name == name), None)
 
 
-def _types(elf: Elf) -> tuple[Btf | None, BtfExt]:
-    """Return .BTF and what .BTF.ext says, as far as they are there."""
-    nothing = BtfExt({}, {}, {})
+def _types(elf: Elf) -> Btf | None:
+    """Return .BTF, None where there is none."""
     section = elf.section(".BTF")
     if section is None or not section.data:
-        return None, nothing
-    name = section.name
+        return None
     try:
-        btf = Btf(section.data)
-        extra = elf.section(".BTF.ext")
-        if extra is None or not extra.data:
-            return btf, nothing
-        name = extra.name
-        return btf, ext.parse(extra.data, btf)
+        return Btf(section.data)
     except BtfError as error:
         reason = f"no BTF: {error.reason}"
-        raise ObjectError(elf.path, reason, section=name, offset=error.offset) from None
+        raise ObjectError(elf.path, reason, section=section.name, offset=error.offset) from None
+
+
+def _debug(elf: Elf, btf: Btf | None) -> BtfExt:
+    """Return what .BTF.ext says, nothing where it or .BTF is not there."""
+    section = elf.section(".BTF.ext")
+    if btf is None or section is None or not section.data:
+        return BtfExt({}, {}, {})
+    try:
+        return ext.parse(section.data, btf)
     except TargetError as error:
-        raise ObjectError(elf.path, error.message, section=name) from None
+        raise ObjectError(elf.path, error.message, section=section.name) from None
 
 
 def _text(elf: Elf, section: str) -> str:
