@@ -7,7 +7,6 @@ compiler wrote, which suits the object's own.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 
 from pybpf.btf.reader import Btf
@@ -16,6 +15,7 @@ from pybpf.errors import EncodingError, ObjectError
 from pybpf.isa.abi import MapType, ProgType
 from pybpf.isa.encoding import encode
 from pybpf.objfile.code import Use
+from pybpf.objfile.debuginfo import func_info
 from pybpf.objfile.externs import ExternKind
 from pybpf.objfile.maps import ObjectMap, Origin
 from pybpf.objfile.object import Object, ObjectProgram
@@ -78,7 +78,6 @@ def _program(found: Object, program: ObjectProgram, types: bytes) -> CorpusProgr
         code = encode(program.program, "little")
     except EncodingError as error:
         raise ObjectError(found.path, str(error), section=program.section) from None
-    functions = types and all(info.type for info in program.functions)
     return CorpusProgram(
         program.name,
         int(program.program.prog_type),
@@ -89,9 +88,7 @@ def _program(found: Object, program: ObjectProgram, types: bytes) -> CorpusProgr
         tuple(fixups),
         program.program.licence,
         types,
-        b"".join(struct.pack("<II", info.slot, info.type) for info in program.functions)
-        if functions
-        else b"",
+        func_info(program, "<"),
         kfuncs=tuple((one.slot, one.name) for one in program.references if one.use is Use.KFUNC),
         ksyms=tuple(_ksyms(found, program)),
         attach_to=_attach_to(found, program),

@@ -50,6 +50,16 @@ def debug_info(found: Object) -> ObjectDebug:
     return ObjectDebug(types, {p.name: _records(p, texts, mark) for p in found.programs})
 
 
+def func_info(program: ObjectProgram, mark: str) -> bytes:
+    """Return the records of a program's functions, none where the type of one is not known.
+
+    ``mark`` is the byte order, as ``struct`` has it.
+    """
+    if not all(info.type for info in program.functions):
+        return b""
+    return b"".join(struct.pack(f"{mark}II", f.slot, f.type) for f in program.functions)
+
+
 def _texts(types: bytes, mark: str) -> Mapping[str, int]:
     """Return the places of all strings, without the blanks behind them."""
     header, _, _, start, size = struct.unpack_from(f"{mark}5I", types, 4)
@@ -62,9 +72,9 @@ def _texts(types: bytes, mark: str) -> Mapping[str, int]:
 
 
 def _records(program: ObjectProgram, texts: Mapping[str, int], mark: str) -> DebugRecords:
-    if not all(info.type for info in program.functions):
+    functions = func_info(program, mark)
+    if not functions:
         return DebugRecords()
-    functions = b"".join(struct.pack(f"{mark}II", f.slot, f.type) for f in program.functions)
     slots = slot_offsets(program.program)
     lines = b"".join(
         struct.pack(
