@@ -106,7 +106,6 @@ class _Writer:
             case Int() | Float():
                 return "" if is_number(t.name) else self._number(number, t)
             case Reference(name=name) if name not in BUILT_IN:
-                self._names.name(number, name)
                 return f"typedef {self._declaration(t.type, self._names.name(number, name))};\n\n"
             case Func(name=name):
                 return f"{self._declaration(t.type, self._names.name(number, name))};\n\n"
