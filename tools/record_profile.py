@@ -7,7 +7,7 @@ Every question is a program of a few instructions that is never attached and nev
 map. What users without rights may do is asked as such a user, where the machine lets them load
 programs (`sysctl kernel.unprivileged_bpf_disabled=0`, in a guest). `--loud` also asks for the
 helpers that make the kernel log a warning, `--memory` reads the registered kernel functions from
-/proc/kcore. What no probe can see is that of the release (pybpf/target/behaviour.py).
+/proc/kcore. What no probe can see is that of the release (behaviour.py).
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import behaviour
 from bpf_probes import (
     EXIT,
     SUBJECTS,
@@ -35,7 +36,6 @@ from limit_probes import limits
 
 from pybpf.isa.abi import AttachType, MapFlag, MapType, ProgType
 from pybpf.isa.helpers import HELPER_NAMES, HELPERS
-from pybpf.target import behaviour
 from pybpf.target.profile import NAMES, ranges
 
 # Loading these prints a banner or a warning to the kernel's log.
@@ -263,7 +263,7 @@ def record(name: str, *, loud: bool, memory: bool) -> dict[str, Any]:
     types, notes = program_types(kernel, loud=loud)
     maps = map_types(kernel)
     asked = instructions(kernel)
-    documented = behaviour.known(behaviour.INSTRUCTIONS, (version[0], version[1]))
+    documented = behaviour.known((version[0], version[1]))
     unasked = {"btf_id", "func", "call_kfunc", "gotox", "tail_call_in_subprogram"}
     nobody = unprivileged(loud=loud)
     kfuncs: Mapping[str, Mapping[str, str]] = {}

@@ -42,6 +42,6 @@ INSTRUCTIONS: Mapping[str, Version] = {
 """Instructions, and what lddw and calls may refer to."""
 
 
-def known(table: Mapping[str, Version], version: Version) -> frozenset[str]:
+def known(version: Version) -> frozenset[str]:
     """Return the names of INSTRUCTIONS that a release knows."""
-    return frozenset(name for name, since in table.items() if since <= version)
+    return frozenset(name for name, since in INSTRUCTIONS.items() if since <= version)
