@@ -19,6 +19,7 @@ from pybpf.kernel.live import LiveTarget
 from pybpf.kernel.maps import Map
 from pybpf.kernel.refusal import why_no_kprobes
 from pybpf.kernel.tracefs import open_tracefs
+from pybpf.target.kernel_types import LIVE
 from pybpf.tracing import trace
 
 _LARGE = 16 << 20
@@ -175,8 +176,7 @@ def _links() -> str:
 def _btf() -> str:
     if not features.debug_info():
         raise Missing("this kernel takes no BTF with programs (Linux 5.0)")
-    own = "/sys/kernel/btf/vmlinux"
-    return f"the kernel's own is {own}" if Path(own).exists() else "the kernel's own is not there"
+    return f"the kernel's own is {LIVE}" if Path(LIVE).exists() else "the kernel's own is not there"
 
 
 def _memory() -> str:

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from pybpf.btf.reader import Btf
 
 _KALLSYMS = "/proc/kallsyms"
-_BTF = "/sys/kernel/btf/vmlinux"
 # The second is read where there is not the first (Linux 6.5).
 _TRACEABLE = ("available_filter_functions_addrs", "available_filter_functions")
 # line: [address ' '] name [' [' module ']'], or a tab in the place of the second blank.
@@ -112,9 +111,10 @@ class LiveTarget:
     def types(self) -> Btf | None:
         """The kernel's types, without those of modules; None where it does not tell."""
         from pybpf.btf.reader import Btf
+        from pybpf.target.kernel_types import LIVE
 
         try:
-            with open(_BTF, "rb") as file:  # noqa: PTH123
+            with open(LIVE, "rb") as file:  # noqa: PTH123
                 return Btf(file.read())
         except OSError:
             return None

@@ -15,9 +15,9 @@ from pybpf.errors import KernelError, TargetError
 from pybpf.kernel import syscall
 from pybpf.kernel.fd import Fd
 from pybpf.kernel.syscall import ffi
+from pybpf.target.kernel_types import LIVE
 
-_FOLDER = "/sys/kernel/btf"
-_OWN = "vmlinux"
+_FOLDER, _OWN = os.path.split(LIVE)
 
 
 @dataclass(frozen=True, slots=True)

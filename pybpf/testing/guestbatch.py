@@ -38,6 +38,7 @@ from pybpf.kernel.fd import Fd
 from pybpf.kernel.maps import Map
 from pybpf.kernel.programs import Prog
 from pybpf.kernel.rejection import rejected_slot, verifier_reason
+from pybpf.target.kernel_types import LIVE
 
 _LOG_SIZE = 1 << 20
 # Instructions that the log may go through: some 100 bytes each.
@@ -200,7 +201,7 @@ class Kernel:
 
     def _kernel(self) -> Btf:
         if self._kernel_types is None:
-            self._kernel_types = Btf(Path("/sys/kernel/btf/vmlinux").read_bytes())
+            self._kernel_types = Btf(Path(LIVE).read_bytes())
         return self._kernel_types
 
     def _text(self) -> str:

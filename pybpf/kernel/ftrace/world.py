@@ -10,11 +10,11 @@ import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from pybpf.btf.reader import Btf
 from pybpf.dataclass import replace
-from pybpf.errors import KernelError, PybpfError
-from pybpf.kernel.live import read_kallsyms
+from pybpf.errors import KernelError, TargetError
+from pybpf.kernel.live import LiveTarget, read_kallsyms
 from pybpf.kernel.tracefs import Tree
 from pybpf.tracefs.dynevent import Kprobe, Synthetic
 from pybpf.tracefs.dynevents.existing import Existing
@@ -24,7 +24,9 @@ from pybpf.tracefs.dynevents.symbols import is_repeated
 from pybpf.tracefs.dynevents.world import FileKind, Kind, World
 from pybpf.tracefs.format import EventFormat, parse_format
 
-_BTF = "/sys/kernel/btf/vmlinux"
+if TYPE_CHECKING:
+    from pybpf.btf.reader import Btf
+
 _NAME = re.compile(r"[\w-]+/\w[\w.-]*", re.ASCII)
 _NO_MODULES = frozenset({"bpf", "__builtin__ftrace", "__builtin__kprobes"})
 """What kallsyms shows like modules: programs and what they are called through."""
@@ -195,9 +197,8 @@ def _wants_types(text: str) -> bool:
 
 def _types() -> Btf | None:
     try:
-        with open(_BTF, "rb") as file:  # noqa: PTH123 - pathlib loads slowly
-            return Btf(file.read())
-    except (OSError, PybpfError):
+        return LiveTarget().types
+    except TargetError:
         return None
 
 
