@@ -21,17 +21,6 @@ _SYMBOLS = "/proc/kallsyms"
 
 
 @cache
-def live() -> Btf | None:
-    """Return the types of the running kernel, None where it has none; they are read once.
-
-    Raises TargetError for what is no BTF.
-    """
-    from pathlib import Path
-
-    return read(LIVE) if Path(LIVE).exists() else None
-
-
-@cache
 def symbols() -> str:
     """Return the symbols of the running kernel as it lists them, nothing where it does not."""
     try:

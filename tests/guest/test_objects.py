@@ -110,9 +110,9 @@ def test_a_function_of_another_program_is_replaced(opened):
 
 
 def test_kfuncs_of_the_kernel(opened):
-    from pybpf.target.kernel_types import live
+    from pybpf.target.kernel_types import LIVE, read
 
-    if not live().function_number("bpf_task_from_pid"):
+    if not read(LIVE).function_number("bpf_task_from_pid"):
         pytest.skip("this kernel has no kfunc bpf_task_from_pid (Linux 6.2)")
     held = opened("kfuncs").load()
     held.attach()

@@ -13,7 +13,6 @@ import pytest
 from pybpf.isa.abi import ProgType
 from pybpf.objfile.corpus import corpus_programs
 from pybpf.objfile.object import Object
-from pybpf.target.kernel_types import live
 from pybpf.target.profile import profile
 from pybpf.verifier.kerneltypes import types_of
 from pybpf.verifier.verify import verify
@@ -41,13 +40,13 @@ def refused_by_machine(verdict):
 @pytest.mark.kernel
 @pytest.mark.timeout(600)  # objects are compiled, which takes minutes in an emulated machine
 def test_verdicts_are_those_of_the_kernel(c_objects, kernel):
-    types = live()
-    if types is None:
+    known = types_of(None, live=True)
+    if known is None:
         pytest.skip("this kernel does not show its types")
-    model, known, different = profile("live"), types_of(None, live=True), {}
+    model, different = profile("live"), {}
     compared = Counter()
     for path in sorted(c_objects.glob("*.el.o")):
-        for program, subject in corpus_programs(Object.open(path), types):
+        for program, subject in corpus_programs(Object.open(path), known.btf):
             if program.program.prog_type is ProgType.UNSPEC:
                 continue
             verdict = kernel.judge(subject)
