@@ -83,3 +83,16 @@ TAILS: Mapping[Kind, tuple[int, int]] = {
     Kind.ENUM64: (0, 3),
 }
 """Words that follow: so many for the type, so many for each of its ``count`` parts."""
+
+_COLUMN_BITS = 10
+_LAST_LINE, _LAST_COLUMN = (1 << 32 - _COLUMN_BITS) - 1, (1 << _COLUMN_BITS) - 1
+
+
+def line_word(line: int, column: int) -> int:
+    """Return the last word of a line_info, each cut down to the greatest that there is room for."""
+    return min(line, _LAST_LINE) << _COLUMN_BITS | min(column, _LAST_COLUMN)
+
+
+def line_column(word: int) -> tuple[int, int]:
+    """Return the line and the column of a line_info's last word."""
+    return word >> _COLUMN_BITS, word & _LAST_COLUMN

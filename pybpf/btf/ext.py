@@ -22,15 +22,13 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from pybpf.btf.abi import MAGIC, VERSION
+from pybpf.btf.abi import MAGIC, VERSION, line_column, line_word
 from pybpf.btf.reader import Btf
 from pybpf.dataclass import dataclass
 from pybpf.errors import TargetError
 from pybpf.isa.insn import ByteOrder
 
 _TEXTS_AT_MOST = 64 << 20
-_COLUMN_BITS = 10
-_LAST_LINE, _LAST_COLUMN = (1 << 32 - _COLUMN_BITS) - 1, (1 << _COLUMN_BITS) - 1
 
 
 class CoreKind(IntEnum):
@@ -110,7 +108,7 @@ def pack(
         return found
 
     def line(row: SourceLine) -> bytes:
-        place = min(row.line, _LAST_LINE) << _COLUMN_BITS | min(row.column, _LAST_COLUMN)
+        place = line_word(row.line, row.column)
         return struct.pack(f"{mark}4I", row.offset, string(row.file), string(row.text), place)
 
     infos = part(8, {name: [struct.pack(f"{mark}2I", *row) for row in rows]
@@ -151,7 +149,7 @@ def _parse(data: bytes, btf: Btf) -> BtfExt:
         {name: tuple(FuncInfo(*row) for row in rows) for name, rows in functions.items()},
         {
             name: tuple(
-                SourceLine(at, texts[file], texts[text], word >> 10, word & 1023)
+                SourceLine(at, texts[file], texts[text], *line_column(word))
                 for at, file, text, word in rows
             )
             for name, rows in lines.items()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
 from pybpf.btf import types as btf
-from pybpf.btf.abi import Encoding, Kind, Linkage
+from pybpf.btf.abi import Encoding, Kind, Linkage, line_word
 from pybpf.btf.builder import Builder
 from pybpf.dataclass import dataclass
 from pybpf.isa.abi import ProgType
@@ -76,8 +76,7 @@ _CONTEXTS: Mapping[ProgType, Type] = {
     ProgType.PERF_EVENT: Typedef("struct bpf_perf_event_data", VOID),
     ProgType.RAW_TRACEPOINT: Typedef("struct bpf_raw_tracepoint_args", VOID),
 }
-# What struct bpf_line_info and the kernel have room for.
-_MAX_LINE, _MAX_COLUMN = (1 << 22) - 1, (1 << 10) - 1
+# What the kernel has room for.
 _MAX_NAME, _MAX_TEXT = 127, 500
 
 
@@ -177,7 +176,7 @@ class Writer:
     #     | slot offset | name of the file | text of a line | line | column |
     #     +-------------+------------------+----------------+---------------+
     def _line(self, line: LineInfo, offset: int) -> bytes:
-        place = min(line.line, _MAX_LINE) << 10 | min(line.column, _MAX_COLUMN)
+        place = line_word(line.line, line.column)
         file, text = (
             self._builder.string(printable(line.file)),
             self._builder.string(printable(line.text)),

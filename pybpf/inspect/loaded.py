@@ -17,6 +17,7 @@ import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from pybpf.btf.abi import line_column
 from pybpf.btf.reader import Btf
 from pybpf.dataclass import replace
 from pybpf.errors import EncodingError, TargetError
@@ -77,7 +78,7 @@ def of_loaded(loaded: Loaded) -> Code:
             index = index_of[slot]
             parts[index] = Part(btf.name(number) or f"sub{index}", index, names.function(number))
     lines = tuple(
-        LineInfo(index_of[slot], btf.text(file), word >> 10, word & 1023, btf.text(text).rstrip())
+        LineInfo(index_of[slot], btf.text(file), *line_column(word), btf.text(text).rstrip())
         for slot, file, text, word in loaded.lines
         if btf is not None and slot in index_of
     )

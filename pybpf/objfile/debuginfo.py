@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
+from pybpf.btf.abi import line_word
 from pybpf.dataclass import dataclass
 from pybpf.isa.layout import slot_offsets
 from pybpf.objfile.object import Object, ObjectProgram
@@ -79,7 +80,7 @@ def _records(program: ObjectProgram, texts: Mapping[str, int], mark: str) -> Deb
     lines = b"".join(
         struct.pack(
             f"{mark}4I", slots[line.index], texts.get(line.file.rstrip(), 0),
-            texts.get(line.text, 0), line.line << 10 | line.column,
+            texts.get(line.text, 0), line_word(line.line, line.column),
         )
         for line in program.program.lines
     )  # fmt: skip
