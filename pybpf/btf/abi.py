@@ -41,6 +41,8 @@ KINDS: Mapping[int, Kind] = {kind.value: kind for kind in Kind}
 """The same by number: a look-up is quicker than a call of the class."""
 MODIFIERS = frozenset({Kind.TYPEDEF, Kind.VOLATILE, Kind.CONST, Kind.RESTRICT, Kind.TYPE_TAG})
 """What says something of another type, without being one of its own."""
+COMPOSITES = frozenset({Kind.STRUCT, Kind.UNION})
+ENUMS = frozenset({Kind.ENUM, Kind.ENUM64})
 
 
 class Linkage(IntEnum):

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from weakref import WeakKeyDictionary
 
-from pybpf.btf.core_match import ENUMS, CoreError, essential
+from pybpf.btf.abi import ENUMS
+from pybpf.btf.core_match import CoreError, essential
 from pybpf.btf.core_spec import (
     FIELD_KINDS,
     TYPE_KINDS,

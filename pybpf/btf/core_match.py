@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from pybpf.btf.abi import COMPOSITES, ENUMS
 from pybpf.btf.reader import Btf, Kind
 from pybpf.errors import TargetError
 
@@ -20,9 +21,7 @@ _DEEPEST = 32
 _PAIRS_AT_MOST = 100_000
 _FLAVOUR = re.compile(r"(.*[^_])___[^_]", re.DOTALL)
 
-AGGREGATES = frozenset({Kind.STRUCT, Kind.UNION})
-ENUMS = frozenset({Kind.ENUM, Kind.ENUM64})
-_OPAQUE = frozenset({Kind.VOID, Kind.STRUCT, Kind.UNION, Kind.FWD, Kind.ENUM, Kind.ENUM64})
+_OPAQUE = COMPOSITES | ENUMS | {Kind.VOID, Kind.FWD}
 
 
 class CoreError(TargetError):
@@ -49,7 +48,7 @@ def fields_compatible(local: Btf, mine: int, target: Btf, theirs: int) -> bool:
     for _ in range(_DEEPEST):
         mine, theirs = local.skip(mine), target.skip(theirs)
         kind, other = local.kind(mine), target.kind(theirs)
-        if kind in AGGREGATES and other in AGGREGATES:
+        if kind in COMPOSITES and other in COMPOSITES:
             return True
         if not kinds_compatible(kind, other):
             return False
@@ -170,7 +169,7 @@ class _Matching:
             if not _same_name(local.name(mine), target.name(theirs)):
                 return False
             kind, other = local.kind(mine), target.kind(theirs)
-            if kind in AGGREGATES or kind is Kind.FWD:
+            if kind in COMPOSITES or kind is Kind.FWD:
                 if behind_pointer:
                     return _is_union(local, mine) == _is_union(target, theirs)
                 if kind is not other:

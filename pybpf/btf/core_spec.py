@@ -15,8 +15,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
+from pybpf.btf.abi import COMPOSITES
 from pybpf.btf.core_match import (
-    AGGREGATES,
     CoreError,
     essential,
     fields_compatible,
@@ -166,7 +166,7 @@ def _field(btf: Btf, kind: CoreKind, root: int, raw: tuple[int, ...]) -> Spec:
     bits = raw[0] * size_of(btf, number) * 8
     for index in raw[1:]:
         number = btf.skip(number)
-        if btf.kind(number) in AGGREGATES:
+        if btf.kind(number) in COMPOSITES:
             members = fields(btf, number)
             if index >= len(members):
                 raise CoreError(f"{describe(btf, number)} has no member {index}")

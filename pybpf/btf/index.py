@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pybpf.btf.abi import FLAG_SHIFT, HEAD, KIND_MASK, KIND_SHIFT, KINDS, Kind
+from pybpf.btf.abi import ENUMS, FLAG_SHIFT, HEAD, KIND_MASK, KIND_SHIFT, KINDS, Kind
 from pybpf.btf.blob import Blob
 from pybpf.btf.types import enumerators
 
@@ -69,7 +69,7 @@ class Index:
         for at, end in zip(places, ends, strict=True):
             info = words[at + 1]
             kind = KINDS[info >> KIND_SHIFT & KIND_MASK]
-            if kind in {Kind.ENUM, Kind.ENUM64}:
+            if kind in ENUMS:
                 rest = words[at + HEAD : end].tolist()
                 for text, value in enumerators(kind, rest, signed=bool(info >> FLAG_SHIFT)):
                     if found.setdefault(text, value) != value:

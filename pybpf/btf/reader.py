@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 
 from pybpf.btf.abi import (
+    COMPOSITES,
     COUNT_MASK,
+    ENUMS,
     FLAG_SHIFT,
     HEAD,
     KIND_MASK,
@@ -38,8 +40,7 @@ from pybpf.isa.insn import ByteOrder
 __all__ = ["MODIFIERS", "Btf", "Integer", "Kind", "Linkage", "Member", "Proto", "Variable"]
 
 _LONG = frozenset({"long", "long int", "unsigned long", "long unsigned int"})
-_SIZED = frozenset({Kind.INT, Kind.ENUM, Kind.ENUM64, Kind.STRUCT, Kind.UNION, Kind.FLOAT})
-_COMPOSITE = frozenset({Kind.STRUCT, Kind.UNION})
+_SIZED = COMPOSITES | ENUMS | {Kind.INT, Kind.FLOAT}
 _LINKAGES = frozenset(Linkage)
 _DEEPEST = 32
 """The most typedefs and qualifiers before a type, as in the kernel."""
@@ -258,14 +259,14 @@ class Btf:
 
     def _enum(self, number: int) -> Iterator[tuple[int, int]]:
         kind = self.kind(number)
-        if kind not in {Kind.ENUM, Kind.ENUM64}:
+        if kind not in ENUMS:
             return iter(())
         _, info, _, *rest = self._record(number)
         return enumerators(kind, rest, signed=bool(info >> FLAG_SHIFT))
 
     def is_aggregate(self, number: int) -> bool:
         """Say whether a type is a structure or a union."""
-        return self.kind(number) in _COMPOSITE
+        return self.kind(number) in COMPOSITES
 
     def member(self, number: int, name: str) -> Member | None:
         """Return the member ``name`` of a structure or union, or of a nameless one within it."""

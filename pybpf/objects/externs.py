@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from pybpf.btf.abi import ENUMS
 from pybpf.btf.reader import Btf, Kind
 from pybpf.dataclass import dataclass
 from pybpf.errors import ObjectError, TargetError
@@ -162,7 +163,7 @@ def _string(found: Object, extern: Extern, text: str, btf: Btf) -> bytes:
 
 def _choice(found: Object, extern: Extern, text: str, btf: Btf) -> bytes:
     number = btf.skip(extern.type)
-    if btf.kind(number) in {Kind.ENUM, Kind.ENUM64}:
+    if btf.kind(number) in ENUMS:
         return _integer(found, extern, _TRISTATE[text])
     if btf.kind(number) is Kind.INT and extern.size == 1:
         if not _is_bool(btf, number):
