@@ -192,7 +192,7 @@ class Btf:
 
     def declares(self, name: str) -> bool:
         """Say whether a structure is declared, its members not told."""
-        return bool(name) and self.index.find(Kind.FWD, name) is not None
+        return self.find(Kind.FWD, name) is not None
 
     def function_number(self, name: str) -> int | None:
         """Return the number of the function called ``name``, or None."""
@@ -200,7 +200,7 @@ class Btf:
 
     def function(self, name: str) -> Proto | None:
         """Return the type of the function called ``name``, or None."""
-        found = self.index.find(Kind.FUNC, name) if name else None
+        found = self.find(Kind.FUNC, name)
         return None if found is None else self.prototype(found)
 
     def prototype(self, number: int) -> Proto | None:
@@ -356,7 +356,7 @@ class Btf:
 
     def datasec(self, name: str) -> int | None:
         """Return the section of variables called ``name``, or None."""
-        return self.index.find(Kind.DATASEC, name) if name else None
+        return self.find(Kind.DATASEC, name)
 
     def variables(self, number: int) -> tuple[Variable, ...]:
         """Return what a section of variables holds, functions that are declared there included."""
