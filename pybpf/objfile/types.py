@@ -17,6 +17,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
+from pybpf.btf.abi import COUNT_MASK, KIND_MASK, KIND_SHIFT
 from pybpf.btf.reader import Btf, Kind, Linkage
 from pybpf.errors import ObjectError
 from pybpf.objfile.elf import Section, Symbol
@@ -25,7 +26,7 @@ from pybpf.objfile.object import Object
 
 _KSYMS, _KCONFIG = ".ksyms", ".kconfig"
 _U32 = 0xFFFFFFFF
-_KIND_SHIFT, _KIND_MASK, _VLEN = 24, 0x1F << 24, 0xFFFF
+_KIND_AND_COUNT = KIND_MASK << KIND_SHIFT | COUNT_MASK
 
 
 def kernel_types(found: Object) -> bytes:
@@ -80,7 +81,7 @@ class _Types:
         """Give a type another kind, and a number of parts or a linkage."""
         at = self._btf.place(number) + 4
         (info,) = struct.unpack_from(f"{self._mark}I", self._data, at)
-        self._put(at, info & ~(_KIND_MASK | _VLEN) | kind << _KIND_SHIFT | count)
+        self._put(at, info & ~_KIND_AND_COUNT | kind << KIND_SHIFT | count)
 
     def _variable(self, number: int) -> None:
         extern = self._externs.get(self._btf.name(number))
@@ -92,7 +93,7 @@ class _Types:
     def _section(self, number: int) -> None:
         btf, name, at = self._btf, self._btf.name(number), self._btf.place(number)
         (info,) = struct.unpack_from(f"{self._mark}I", self._data, at + 4)
-        count = info & _VLEN
+        count = info & COUNT_MASK
         if name == _KSYMS:
             size = btf.size(self._integer) or 4
             self._recast(number, Kind.STRUCT, count)
