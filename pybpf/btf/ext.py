@@ -23,6 +23,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from pybpf.btf.abi import MAGIC, VERSION, line_column, line_word
+from pybpf.btf.blob import byteorder_of
 from pybpf.btf.reader import Btf
 from pybpf.dataclass import dataclass
 from pybpf.errors import TargetError
@@ -131,9 +132,10 @@ def parse(data: bytes, btf: Btf) -> BtfExt:
 
 
 def _parse(data: bytes, btf: Btf) -> BtfExt:
-    if data[:2] not in {b"\x9f\xeb", b"\xeb\x9f"}:
+    byteorder = byteorder_of(data)
+    if byteorder is None:
         raise TargetError("no .BTF.ext: its first two bytes are not 0xeb9f")
-    mark = "<" if data[:2] == b"\x9f\xeb" else ">"
+    mark = "<" if byteorder == "little" else ">"
     (header,) = struct.unpack_from(f"{mark}I", data, 4)
     parts = []
     for at in (8, 16, 24):
