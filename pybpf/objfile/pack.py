@@ -334,16 +334,22 @@ def _declaration(spec: MapSpec) -> Struct:
     return struct_of("", fields)
 
 
-def _code(program: Program, function: str, source: Source) -> Code:
+def first_labels(labels: Iterable[tuple[str, int]]) -> dict[int, str]:
+    """Return the first label before each instruction that has one, by its index."""
     first: dict[int, str] = {}
-    for label, index in program.labels.items():
+    for label, index in labels:
         first.setdefault(index, label)
+    return first
+
+
+def _code(program: Program, function: str, source: Source) -> Code:
+    labels = tuple(program.labels.items())
+    first = first_labels(labels)
     jumps = tuple(
         (index, label)
         for index, label in enumerate(insn.symbol or "" for insn in program.insns)
         if label in program.labels and first[program.labels[label]] != label
     )
-    labels = tuple(program.labels.items())
     return Code(function, program.name, labels, jumps, tuple(_runs(program.spans, source)))
 
 

@@ -15,7 +15,7 @@ from pybpf.errors import ObjectError
 from pybpf.isa.insn import Insn, Program, lines_of
 from pybpf.objfile.code import Use
 from pybpf.objfile.object import Object, ObjectProgram
-from pybpf.objfile.pack import SECTION, VERSION, Code, Content
+from pybpf.objfile.pack import SECTION, VERSION, Code, Content, first_labels
 from pybpf.objfile.plain import PlainError, parse
 from pybpf.objfile.sound import check
 from pybpf.script import CompiledScript, Needs
@@ -199,9 +199,7 @@ def _each(
 
 def _named(plain: Program, code: Code, names: dict[str, str], place: str) -> Iterator[Insn]:
     """Yield a program's instructions with the names that the script has for labels and maps."""
-    first: dict[int, str] = {}
-    for label, index in code.labels:
-        first.setdefault(index, label)
+    first = first_labels(code.labels)
     other = dict(code.jumps)
     labels = dict(code.labels)
     for index, insn in enumerate(plain.insns):
