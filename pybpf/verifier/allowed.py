@@ -9,7 +9,6 @@ from pybpf.isa.abi import AttachType, ProgType
 from pybpf.isa.helpers import HELPER_NAMES, HELPERS
 from pybpf.verifier.attach_table import MAY_D_PATH, may_sleep
 from pybpf.verifier.env import Env
-from pybpf.verifier.program import SLEEPABLE
 from pybpf.verifier.protos import CallFlag, Proto, proto
 from pybpf.verifier.refusal import Refusal, Unmodelled
 
@@ -46,10 +45,9 @@ def _prepare(env: Env, number: int) -> Proto:
     if not 0 <= number < count:
         raise Refusal(f"invalid func unknown#{number}")
     subject = env.program.subject
-    sleepable = bool(subject.prog_flags & SLEEPABLE)
     kind = ProgType(env.prog_type)
     allowed = rules.profile.helpers(
-        kind, subject.expected_attach_type, sleepable=sleepable, privileged=rules.privileged
+        kind, subject.expected_attach_type, sleepable=env.sleepable, privileged=rules.privileged
     )
     # Programs that ask kernels for their helpers are attached to nothing that allows this one.
     limited = number == _D_PATH and env.target is not None and kind != ProgType.STRUCT_OPS
@@ -64,7 +62,7 @@ def _prepare(env: Env, number: int) -> Proto:
         raise Refusal("cannot call GPL-restricted function from non-GPL compatible program")
     if CallFlag.LIMITED in found.flags and not _allowed_here(env, found.name):
         raise Refusal("helper call is not allowed in probe")
-    if CallFlag.SLEEP in found.flags and not sleepable:
+    if CallFlag.SLEEP in found.flags and not env.sleepable:
         raise Refusal("helper call might sleep in a non-sleepable prog")
     return found
 

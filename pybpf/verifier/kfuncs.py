@@ -24,7 +24,7 @@ from pybpf.verifier.locks import check_may_call_kfunc, may_lock
 from pybpf.verifier.objectargs import object_result
 from pybpf.verifier.owned import fields_of, share, without_rcu
 from pybpf.verifier.packet import each_reg, may_write_packet
-from pybpf.verifier.program import SLEEPABLE, Checked
+from pybpf.verifier.program import Checked
 from pybpf.verifier.references import release
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import EACCES
@@ -150,7 +150,7 @@ def _fail_to_lock(env: Env, state: State) -> None:
 
 
 def _check_place(env: Env, call: KfuncCall) -> None:
-    if "sleepable" in call.flags and not env.program.subject.prog_flags & SLEEPABLE:
+    if "sleepable" in call.flags and not env.sleepable:
         raise Refusal(
             f"program must be sleepable to call sleepable kfunc {call.name}", errno=EACCES
         )

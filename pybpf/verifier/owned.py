@@ -25,7 +25,6 @@ from pybpf.verifier.kinds import (
 )
 from pybpf.verifier.packet import each_reg
 from pybpf.verifier.pointers import prohibit, shown
-from pybpf.verifier.program import SLEEPABLE
 from pybpf.verifier.records import Field, Fields
 from pybpf.verifier.references import invalid
 from pybpf.verifier.refusal import Refusal
@@ -72,15 +71,9 @@ def is_object(kind: int) -> bool:
     return kind & BASE == BTF_ID and bool(kind & ALLOC)
 
 
-def may_sleep(env: Env, state: State) -> bool:
-    """Whether what runs here may sleep: the program, or a callback of a work queue."""
-    del state
-    return bool(env.program.subject.prog_flags & SLEEPABLE)
-
-
 def in_rcu(env: Env, state: State) -> bool:
     """Whether what RCU protects cannot go away here (in_rcu_cs)."""
-    return bool(state.rcu) or state.lock is not None or not may_sleep(env, state)
+    return bool(state.rcu) or state.lock is not None or not env.sleepable
 
 
 def access_object(
