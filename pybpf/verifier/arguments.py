@@ -33,9 +33,8 @@ from pybpf.verifier.registers import EACCES, leaks, read
 from pybpf.verifier.stackareas import EMPTY
 from pybpf.verifier.state import Reg, State
 from pybpf.verifier.timers import check_timer
-from pybpf.verifier.values import check_value
+from pybpf.verifier.values import check_value, may_write
 
-_RDONLY_PROG = 0x80
 CONST_KEYED = frozenset({MapType.ARRAY, MapType.PERCPU_ARRAY})
 SOCK_MAPS = frozenset({MapType.SOCKMAP, MapType.SOCKHASH})
 _PEEK = HELPERS["bpf_map_peek_elem"]
@@ -228,7 +227,7 @@ def check_const_str(env: Env, state: State, number: int) -> None:
     reg = state.frame.regs[number]
     known = reg.map
     assert known is not None
-    if not known.flags & _RDONLY_PROG or not known.frozen:
+    if may_write(known) or not known.frozen:
         raise prohibit(number, "does not point to a readonly map'")
     if reg.val.const is None:
         raise prohibit(number, "is not a constant address'")

@@ -11,11 +11,10 @@ from pybpf.btf.attach import attach_point
 from pybpf.btf.reader import Kind
 from pybpf.corpus import CorpusProgram
 from pybpf.dataclass import dataclass
-from pybpf.isa.abi import AttachType, ProgType
+from pybpf.isa.abi import AttachType, ProgFlag, ProgType
 from pybpf.isa.helpers import HELPERS
 from pybpf.verifier import attach_table as table
 from pybpf.verifier.kerneltypes import KernelTypes
-from pybpf.verifier.program import SLEEPABLE
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.rules import Rules
 
@@ -63,7 +62,7 @@ def find_target(subject: CorpusProgram, rules: Rules, types: KernelTypes | None)
         raise Refusal("Tracing programs must provide btf_id")
     if subject.prog_type == ProgType.TRACING and attach == AttachType.TRACE_RAW_TP:
         name = subject.attach_to
-        if subject.prog_flags & SLEEPABLE and name not in table.FAULTABLE:
+        if subject.prog_flags & ProgFlag.SLEEPABLE and name not in table.FAULTABLE:
             raise Refusal(f"Sleepable program cannot attach to non-faultable tracepoint {name}")
         return _tracepoint(name, types, number)
     return _function(subject, rules, types, number)
@@ -93,7 +92,7 @@ def _function(subject: CorpusProgram, rules: Rules, types: KernelTypes, number: 
     if proto is None:
         raise Refusal("")
     kind, attach = subject.prog_type, subject.expected_attach_type
-    sleeps = bool(subject.prog_flags & SLEEPABLE)
+    sleeps = bool(subject.prog_flags & ProgFlag.SLEEPABLE)
     target = Target(name, proto.params, proto.returns)
     _distil(target, types)
     if kind == ProgType.LSM:

@@ -36,6 +36,7 @@ from pybpf.verifier.sections import check_leftovers, check_may_sleep
 from pybpf.verifier.stack import scrub
 from pybpf.verifier.state import UNINIT, Frame, State
 from pybpf.verifier.tailcalls import check_tail_call, tail_call
+from pybpf.verifier.values import may_write
 
 __all__ = (
     "check_leftovers", "helper_call", "iterator_is_active", "kfunc_call", "leave_callback",
@@ -51,7 +52,6 @@ _WRITERS = frozenset(
     HELPERS[f"bpf_map_{name}_elem"] for name in ("delete", "update", "push", "pop")
 )
 _CALLERS = callbacks.SYNCHRONOUS | callbacks.LATER
-_RDONLY_PROG = 0x80
 
 
 def helper_call(env: Env, state: State, number: int) -> int:
@@ -85,7 +85,7 @@ def helper_call(env: Env, state: State, number: int) -> int:
 
 def _check_map(call: Call) -> None:
     known, number = call.map, call.proto.number
-    if known is not None and known.flags & _RDONLY_PROG and number in _WRITERS:
+    if known is not None and not may_write(known) and number in _WRITERS:
         raise Refusal("write into map forbidden", errno=EACCES)
 
 

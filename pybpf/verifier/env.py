@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from pybpf.isa.abi import ProgFlag
 from pybpf.verifier import kinds
-from pybpf.verifier.program import SLEEPABLE, STRICT_ALIGNMENT, TEST_STATE_FREQ
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.state import State
 
@@ -67,8 +67,8 @@ class Env:
         self.prog_type = program.subject.prog_type
         self.privileged = rules.privileged
         flags = program.subject.prog_flags
-        self.strict = bool(flags & STRICT_ALIGNMENT)
-        self.sleepable = bool(flags & SLEEPABLE)
+        self.strict = bool(flags & ProgFlag.STRICT_ALIGNMENT)
+        self.sleepable = bool(flags & ProgFlag.SLEEPABLE)
         self.steps: list[Step | None] = [None] * len(program.slots)
         self.pending: list[State] = []
         self.explored: dict[int, list[State]] = {}
@@ -79,7 +79,7 @@ class Env:
         self.jumps = 0
         self.jumps_before = 0
         self.processed_before = 0
-        self.test_states = bool(flags & TEST_STATE_FREQ)
+        self.test_states = bool(flags & ProgFlag.TEST_STATE_FREQ)
         self.called: set[int] = set()
         self.facts: dict[int, object] = {}
         self.pointer_kinds: dict[int, int] = {}

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Protocol
 
-from pybpf.isa.abi import AttachType, MapType, ProgType
+from pybpf.isa.abi import AttachType, MapFlag, MapType, ProgFlag, ProgType
 from pybpf.isa.helpers import HELPER_NAMES, HELPERS
-from pybpf.verifier.program import SLEEPABLE
 from pybpf.verifier.records import Fields
 
 Version = tuple[int, int]
@@ -117,7 +116,6 @@ _TRACING = frozenset(
 _PLAIN_HASHES = frozenset(
     {MapType.HASH, MapType.PERCPU_HASH, MapType.HASH_OF_MAPS}
 )  # those that may be without preallocation
-_NO_PREALLOC = 1
 
 # What programs that sleep may use, and since when.
 _SLEEPABLE: Mapping[MapType, Version] = {
@@ -217,9 +215,9 @@ def refuse_program(
     if "spin_lock" in held and sleepable and version < (6, 2):
         return "sleepable progs cannot use bpf_spin_lock yet"
     if version < (6, 1) and prog_type == ProgType.PERF_EVENT and map_type in _PLAIN_HASHES:
-        if map_flags & _NO_PREALLOC:
+        if map_flags & MapFlag.NO_PREALLOC:
             return "perf_event programs can only use preallocated hash map"
-        if inner_flags is not None and inner_flags & _NO_PREALLOC:
+        if inner_flags is not None and inner_flags & MapFlag.NO_PREALLOC:
             return "perf_event programs can only use preallocated inner hash map"
     if sleepable and _SLEEPABLE.get(MapType(map_type), (99, 0)) > version:
         return (
@@ -278,7 +276,7 @@ def refuse_map(known: _Map, subject: _Subject, rules: _Rules) -> str | None:
         rules.version,
         subject.prog_type,
         map_flags=known.flags,
-        sleepable=bool(subject.prog_flags & SLEEPABLE),
+        sleepable=bool(subject.prog_flags & ProgFlag.SLEEPABLE),
         fields=[one.kind for one in known.fields.values()],
         inner_flags=known.inner.flags if known.inner else None,
     )

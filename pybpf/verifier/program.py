@@ -42,10 +42,6 @@ class MapInfo:
     fields: Fields = field(default_factory=dict)
 
 
-STRICT_ALIGNMENT, ANY_ALIGNMENT, TEST_RND_HI32, TEST_STATE_FREQ, SLEEPABLE = 1, 2, 4, 8, 16
-XDP_HAS_FRAGS, XDP_DEV_BOUND_ONLY, TEST_REG_INVARIANTS, TOKEN_FD = 32, 64, 128, 1 << 16
-
-
 def map_info(spec: CorpusMap, fields_of: Callable[[CorpusMap], Fields]) -> MapInfo:
     """Return a corpus's map as the verifier sees it.
 

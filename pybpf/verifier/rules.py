@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from pybpf.isa.abi import AttachType, ProgType
+from collections.abc import Mapping
+
+from pybpf.isa.abi import AttachType, ProgFlag, ProgType
 from pybpf.target.profile import Profile
 from pybpf.verifier import opcodes as op
 from pybpf.verifier.arithmetic import arithmetic
 from pybpf.verifier.opcodes import known_opcodes
 from pybpf.verifier.precision import precision_of
+
+_FLAGS: Mapping[ProgFlag, tuple[int, int]] = {
+    ProgFlag.XDP_HAS_FRAGS: (5, 18), ProgFlag.XDP_DEV_BOUND_ONLY: (6, 3),
+    ProgFlag.TEST_REG_INVARIANTS: (6, 8), ProgFlag.TOKEN_FD: (6, 9),
+}  # fmt: skip
+"""The release that first knows a flag, of those that kernels got after BPF_F_SLEEPABLE."""
 
 
 class Rules:
@@ -50,12 +58,7 @@ class Rules:
         self.has_movsx = self.has_signed_division = version >= (6, 6)
         self.has_arena = version >= (6, 9)
         self.has_load_acquire = version >= (6, 15)
-        flags = 1 | 2 | 4 | 8 | 16
-        flags |= 32 if version >= (5, 18) else 0  # BPF_F_XDP_HAS_FRAGS
-        flags |= 64 if version >= (6, 3) else 0  # BPF_F_XDP_DEV_BOUND_ONLY
-        flags |= 128 if version >= (6, 8) else 0  # BPF_F_TEST_REG_INVARIANTS
-        flags |= 1 << 16 if version >= (6, 9) else 0  # BPF_F_TOKEN_FD
-        self.known_flags = flags
+        self.known_flags = sum(flag for flag in ProgFlag if version >= _FLAGS.get(flag, (0, 0)))
         self.checks_all_slots = self.folds_offsets = self.forgets_dead = version >= (7, 0)
 
     def may_sleep(self, kind: ProgType, attach: int) -> bool:

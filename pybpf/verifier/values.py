@@ -5,7 +5,7 @@ Source: check_map_access_type, check_map_access and bpf_map_direct_read in kerne
 
 from __future__ import annotations
 
-from pybpf.isa.abi import MapType
+from pybpf.isa.abi import MapFlag, MapType
 from pybpf.verifier.env import Env
 from pybpf.verifier.kptrs import access_pointer, check_overlap
 from pybpf.verifier.owned import word_of
@@ -15,18 +15,15 @@ from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.registers import EACCES
 from pybpf.verifier.state import UNKNOWN_REG, Reg, State, known_reg
 
-# BPF_F_RDONLY_PROG, BPF_F_WRONLY_PROG: what the flags of a map keep programs from.
-_NO_WRITE, _NO_READ = 1 << 7, 1 << 8
-
 
 def may_write(known: MapInfo) -> bool:
     """Whether programs may write into the map."""
-    return not known.flags & _NO_WRITE
+    return not known.flags & MapFlag.RDONLY_PROG
 
 
 def may_read(known: MapInfo) -> bool:
     """Whether programs may read the map."""
-    return not known.flags & _NO_READ
+    return not known.flags & MapFlag.WRONLY_PROG
 
 
 def check_rights(known: MapInfo, off: int, size: int, *, write: bool) -> None:
@@ -91,9 +88,8 @@ def access_value(
             return access_pointer(env, state, off + reg.val.smin, field, write=write, value=value)
     if write or value is None or reg.val.const is None:
         return UNKNOWN_REG
-    if known.contents is not None and known.frozen and known.type == MapType.ARRAY and (
-        known.flags & _NO_WRITE
-    ):  # fmt: skip
+    constant = known.frozen and known.type == MapType.ARRAY and not may_write(known)
+    if known.contents is not None and constant:
         at = off + reg.val.smin
         return known_reg(int.from_bytes(known.contents[at : at + size], "little"))
     return UNKNOWN_REG

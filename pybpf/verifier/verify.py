@@ -9,7 +9,7 @@ then the stack that chains of calls need.
 from __future__ import annotations
 
 from pybpf.corpus import CorpusProgram
-from pybpf.isa.abi import ProgType
+from pybpf.isa.abi import ProgFlag, ProgType
 from pybpf.target.profile import Profile
 from pybpf.verifier.attach import TYPED, find_target
 from pybpf.verifier.env import Env, Log
@@ -21,12 +21,6 @@ from pybpf.verifier.kinds import CTX, STACK
 from pybpf.verifier.limits import DEFAULT_LIMITS, Limits
 from pybpf.verifier.liveness import find_live
 from pybpf.verifier.mapcreate import refuse_maps
-from pybpf.verifier.program import (
-    SLEEPABLE,
-    TEST_REG_INVARIANTS,
-    TOKEN_FD,
-    XDP_DEV_BOUND_ONLY,
-)  # fmt: skip
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.removal import check_addresses, check_calls
 from pybpf.verifier.report import Report
@@ -101,13 +95,14 @@ def refuse_load(program: CorpusProgram, rules: Rules) -> None:
     if attach and program.expected_attach_type not in attach:
         raise Refusal("")
     # A program for a device, or one loaded with a token, needs one, which a corpus cannot name.
-    if program.prog_flags & (XDP_DEV_BOUND_ONLY | TOKEN_FD):
+    if program.prog_flags & (ProgFlag.XDP_DEV_BOUND_ONLY | ProgFlag.TOKEN_FD):
         raise Refusal("")
-    if program.prog_flags & TEST_REG_INVARIANTS:
+    if program.prog_flags & ProgFlag.TEST_REG_INVARIANTS:
         raise Unmodelled("BPF_F_TEST_REG_INVARIANTS")
-    if kind is ProgType.SYSCALL and not program.prog_flags & SLEEPABLE:
+    sleeps = bool(program.prog_flags & ProgFlag.SLEEPABLE)
+    if kind is ProgType.SYSCALL and not sleeps:
         raise Refusal("Syscall programs can only be sleepable")
-    if program.prog_flags & SLEEPABLE and not rules.may_sleep(kind, program.expected_attach_type):
+    if sleeps and not rules.may_sleep(kind, program.expected_attach_type):
         raise Refusal(
             "Program of this type cannot be sleepable"
             if rules.since(7, 0)
