@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pybpf.corpus import CorpusMap
 from pybpf.isa.abi import MapFlag, MapType, ProgType
-from pybpf.testing.programs import memory, numbers
+from pybpf.testing.programs import btf, memory, numbers
 from pybpf.testing.programs.state import Mem
 from pybpf.testing.programs.writer import Writer
 
@@ -266,7 +266,7 @@ def lock(w: Writer) -> None:
     without = w.flavour.tracing or w.flavour.prog_type is ProgType.SOCKET_FILTER
     if w.in_function or (without and not w.wrong()):
         return
-    spec = CorpusMap(MapType.ARRAY, 4, 16, 1, btf_key=1, btf_value=3)
+    spec = CorpusMap(MapType.ARRAY, 4, 16, 1, btf_key=btf.LOCKED_KEY, btf_value=btf.LOCKED_VALUE)
     number = w.code.new_map(spec)
     off = w.free_slots(4)
     w.store_imm(10, off, 4, 0)

@@ -25,7 +25,7 @@ _KFUNC = 2
 _BRANCHES = sorted(_JUMPS - {OPS["ja"].opcode, OPS["may_goto"].opcode})
 _CLASS = 0x07
 _U32 = 0xFFFFFFFF
-_DW, _W, _SIZE = 0x18, 0x00, 0x18
+_SIZE = 0x18
 
 Slots = list[bytes]
 Change = Callable[[Random, Slots, int], None]
