@@ -14,14 +14,14 @@ from pybpf.dataclass import dataclass
 from pybpf.isa.abi import AttachType, ProgFlag, ProgType
 from pybpf.isa.helpers import HELPERS
 from pybpf.verifier import attach_table as table
+from pybpf.verifier.allowed import is_gpl
 from pybpf.verifier.kerneltypes import KernelTypes
-from pybpf.verifier.refusal import Refusal, Unmodelled
+from pybpf.verifier.refusal import Refusal, Unmodelled, needs_types
 from pybpf.verifier.rules import Rules
 
-TYPED = frozenset({ProgType.TRACING, ProgType.LSM, ProgType.STRUCT_OPS, ProgType.EXT})
 _MOST_ARGS = 12
 _ARG_SIZE = 16
-_EINVAL, _ENOTSUPP = 22, 524
+_ENOTSUPP = 524
 _TRAMPOLINES = frozenset(
     {AttachType.TRACE_FENTRY, AttachType.TRACE_FEXIT, AttachType.MODIFY_RETURN}
 )
@@ -45,7 +45,7 @@ class Target:
 
 
 def find_target(subject: CorpusProgram, rules: Rules, types: KernelTypes | None) -> Target:
-    """Return what a program of one of the TYPED types is attached to.
+    """Return what a program of one of the types ``contexts.TYPED`` is attached to.
 
     Raises Refusal where the kernel lets no such program be attached there, and Unmodelled where it
     takes more to know that.
@@ -54,7 +54,7 @@ def find_target(subject: CorpusProgram, rules: Rules, types: KernelTypes | None)
         # A program that replaces a function is loaded with the program that has it, or not at all.
         raise Refusal("Tracing programs must provide btf_id")
     if types is None:
-        raise Unmodelled(needs_types("what the program is attached to"))
+        raise needs_types("what the program is attached to")
     attach, number = attach_point(types.btf, subject)
     if subject.prog_type == ProgType.STRUCT_OPS:
         return _member(subject, rules, types, number, attach)
@@ -66,11 +66,6 @@ def find_target(subject: CorpusProgram, rules: Rules, types: KernelTypes | None)
             raise Refusal(f"Sleepable program cannot attach to non-faultable tracepoint {name}")
         return _tracepoint(name, types, number)
     return _function(subject, rules, types, number)
-
-
-def needs_types(what: str) -> str:
-    """Return why something is unknown without the types of the kernel, and what to give."""
-    return f"{what}, without the kernel's types (--btf FILE, or --kernel live)"
 
 
 def _tracepoint(name: str, types: KernelTypes, number: int) -> Target:
@@ -92,15 +87,15 @@ def _function(subject: CorpusProgram, rules: Rules, types: KernelTypes, number: 
     if proto is None:
         raise Refusal("")
     kind, attach = subject.prog_type, subject.expected_attach_type
-    sleeps = bool(subject.prog_flags & ProgFlag.SLEEPABLE)
     target = Target(name, proto.params, proto.returns)
     _distil(target, types)
     if kind == ProgType.LSM:
-        _check_hook(subject, rules, types, sleeps=sleeps)
+        _check_hook(subject, rules, types, number)
     elif attach == AttachType.TRACE_ITER:
         if btf.struct(f"bpf_iter__{subject.attach_to}") is None:
             raise Refusal("")
     elif attach in _TRAMPOLINES:
+        sleeps = bool(subject.prog_flags & ProgFlag.SLEEPABLE)
         _check_trampoline(name, rules, attach, sleeps=sleeps)
     else:
         raise Refusal("")
@@ -156,11 +151,10 @@ def _refuse_unless_injectable(name: str, rules: Rules, message: str) -> None:
     raise Refusal(message)
 
 
-def _check_hook(subject: CorpusProgram, rules: Rules, types: KernelTypes, *, sleeps: bool) -> None:
-    from pybpf.verifier.allowed import is_gpl
-
+def _check_hook(subject: CorpusProgram, rules: Rules, types: KernelTypes, number: int) -> None:
     name, btf = subject.attach_to, types.btf
-    points = f"attach_btf_id {attach_point(btf, subject)[1]} points to"
+    sleeps = bool(subject.prog_flags & ProgFlag.SLEEPABLE)
+    points = f"attach_btf_id {number} points to"
     if sleeps and not table.may_sleep(name, rules.version):
         raise Refusal(f"bpf_lsm_{name} is not sleepable")
     if not is_gpl(subject.licence):
@@ -184,8 +178,6 @@ def _check_hook(subject: CorpusProgram, rules: Rules, types: KernelTypes, *, sle
 def _member(
     subject: CorpusProgram, rules: Rules, types: KernelTypes, number: int, index: int
 ) -> Target:
-    from pybpf.verifier.allowed import is_gpl
-
     btf = types.btf
     struct, _, member = subject.attach_to.partition(".")
     if not is_gpl(subject.licence):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pybpf.isa.abi import ProgFlag
 from pybpf.verifier import kinds
-from pybpf.verifier.refusal import Refusal, Unmodelled
+from pybpf.verifier.refusal import Refusal, needs_types
 from pybpf.verifier.state import State
 
 if TYPE_CHECKING:
@@ -94,10 +94,7 @@ class Env:
     def types(self) -> KernelTypes:
         """The kernel's types; raises Unmodelled where they are not given."""
         if self.known_types is None:
-            raise Unmodelled(
-                "access to a structure of the kernel, without the kernel's types (--btf FILE, or "
-                "--kernel live)"
-            )
+            raise needs_types("access to a structure of the kernel")
         return self.known_types
 
     def new_id(self) -> int:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from pybpf.btf.attach import named_ksym
 from pybpf.btf.reader import Kind
 from pybpf.verifier import opcodes as op
-from pybpf.verifier.attach import needs_types
 from pybpf.verifier.kerneltypes import KernelTypes
 from pybpf.verifier.kinds import BTF_ID, MEM, PERCPU, RDONLY
 from pybpf.verifier.program import Checked
-from pybpf.verifier.refusal import Refusal, Unmodelled
+from pybpf.verifier.refusal import Refusal, needs_types
 from pybpf.verifier.state import UNKNOWN_REG, ZERO_REG, Reg, known_reg
 
 _SOME_ADDRESS = 0xFFFFFFFF81000000
@@ -35,7 +34,7 @@ def link_ksyms(program: Checked, types: KernelTypes | None) -> None:
             program.ksyms[one.insn] = made
             continue
         if types is None:
-            raise Unmodelled(needs_types(f"what {one.name} is"))
+            raise needs_types(f"what {one.name} is")
         number = named_ksym(types.btf, one.name)
         if number is None:
             if not one.weak:

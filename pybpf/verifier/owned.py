@@ -33,7 +33,6 @@ from pybpf.verifier.state import UNKNOWN_REG, Reg, State
 
 NO_FIELDS: Fields = {}
 _EPERM = 1
-_OBJECT = frozenset({BTF_ID | ALLOC})
 
 
 class Local(NamedTuple):

@@ -23,3 +23,8 @@ class Unmodelled(Exception):
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
         self.reason = reason
+
+
+def needs_types(what: str) -> Unmodelled:
+    """Return why something is unknown without the types of the kernel, and what to give."""
+    return Unmodelled(f"{what}, without the kernel's types (--btf FILE, or --kernel live)")

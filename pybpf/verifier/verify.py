@@ -11,7 +11,8 @@ from __future__ import annotations
 from pybpf.corpus import CorpusProgram
 from pybpf.isa.abi import ProgFlag, ProgType
 from pybpf.target.profile import Profile
-from pybpf.verifier.attach import TYPED, find_target
+from pybpf.verifier.attach import find_target
+from pybpf.verifier.contexts import TYPED
 from pybpf.verifier.env import Env, Log
 from pybpf.verifier.exceptions import check_callbacks, check_parameters
 from pybpf.verifier.explore import explore
