@@ -12,6 +12,7 @@ from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import ALLOC, BTF_ID, MAP_VALUE, MAYBE_NULL, NON_OWN_REF
 from pybpf.verifier.locks import in_tree_callback, is_locked, lock_offset
 from pybpf.verifier.owned import Local, field_at, fields_of, is_object, pointer_to
+from pybpf.verifier.pointers import known_offset
 from pybpf.verifier.records import Field
 from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.state import Reg, State
@@ -27,21 +28,14 @@ def check_root(env: Env, state: State, number: int, kind: str) -> Field:
     if reg.kind != MAP_VALUE and not reg.ref:
         raise Refusal("allocated object must be referenced")
     word = f"bpf_{kind}"
-    if reg.val.const is None:
-        raise _not_constant(number, word)
+    off = known_offset(number, reg, word)
     found = field_at(env, reg, kind)
     if found is None:
-        raise Refusal(f"{word} not found at offset={reg.off + reg.val.smin}")
+        raise Refusal(f"{word} not found at offset={off}")
     if not is_locked(env, state, reg):
         at = lock_offset(fields_of(env, reg))
         raise Refusal(f"bpf_spin_lock at off={at} must be held for {word}")
     return found
-
-
-def _not_constant(number: int, word: str) -> Refusal:
-    return Refusal(
-        f"R{number} doesn't have constant offset. {word} has to be at the constant offset"
-    )
 
 
 def check_node(
@@ -60,9 +54,7 @@ def check_node(
         if not reg.ref:
             raise Refusal("allocated object must be referenced")
     word = f"bpf_{kind}"
-    if reg.val.const is None:
-        raise _not_constant(number, word)
-    off = reg.off + reg.val.smin
+    off = known_offset(number, reg, word)
     if field_at(env, reg, kind) is None:
         raise Refusal(f"{word} not found at offset={off}")
     types, local = env.program.types, reg.extra

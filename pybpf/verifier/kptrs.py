@@ -33,7 +33,7 @@ from pybpf.verifier.owned import (
     word_of,
 )
 from pybpf.verifier.packet import each_reg
-from pybpf.verifier.pointers import check_ptr_off
+from pybpf.verifier.pointers import check_ptr_off, known_offset
 from pybpf.verifier.records import NODES, POINTERS, Field
 from pybpf.verifier.references import invalid
 from pybpf.verifier.refusal import Refusal, Unmodelled
@@ -180,10 +180,7 @@ def check_place(env: Env, number: int, reg: Reg) -> Field:
     new = env.rules.since(6, 2)
     if reg.kind == MAP_VALUE and new and not (reg.map and reg.map.btf_value):
         _refuse_untyped(reg)
-    if reg.val.const is None:
-        raise Refusal(
-            f"R{number} doesn't have constant offset. kptr has to be at the constant offset"
-        )
+    off = known_offset(number, reg, "kptr")
     fields = fields_of(env, reg)
     if not new and not (reg.map and reg.map.btf_value):
         _refuse_untyped(reg)
@@ -191,7 +188,6 @@ def check_place(env: Env, number: int, reg: Reg) -> Field:
         assert new or reg.map is not None
         name = f"R{number}" if new else f"map '{reg.map.name if reg.map else ''}'"
         raise Refusal(f"{name} has no valid kptr")
-    off = reg.off + reg.val.smin
     found = fields.get(off)
     if found is None or found.kind not in POINTERS:
         raise Refusal(f"off={off} doesn't point to kptr", errno=EACCES)

@@ -11,6 +11,7 @@ from pybpf.isa.helpers import HELPERS
 from pybpf.verifier.env import Env
 from pybpf.verifier.kinds import MAP_VALUE
 from pybpf.verifier.owned import fields_of, forget_shared
+from pybpf.verifier.pointers import known_offset
 from pybpf.verifier.program import MapInfo
 from pybpf.verifier.records import LOCKS as LOCK_FIELDS
 from pybpf.verifier.records import Fields
@@ -38,12 +39,8 @@ def check_lock(env: Env, state: State, number: int, *, take: bool, kind: int = L
     field, word = ("spin_lock", "bpf_spin") if kind == LOCK else ("res_spin_lock", "bpf_res_spin")
     if kind == LOCK and in_tree_callback(env, state):
         raise Refusal("can't spin_{lock,unlock} in rbtree cb", errno=EACCES)
-    if reg.val.const is None:
-        raise Refusal(
-            f"R{number} doesn't have constant offset. {word}_lock has to be at the constant offset"
-        )
+    off = known_offset(number, reg, f"{word}_lock")
     at = _offset(env, reg, field, f"{word}_lock")
-    off = reg.off + reg.val.smin
     if at != off:
         where = f" that is at {at}" if env.rules.since(6, 2) else ""
         raise Refusal(f"off {off} doesn't point to 'struct {word}_lock'{where}")

@@ -62,6 +62,18 @@ def read_only(env: Env, number: int, kind: int) -> Refusal:
     return prohibit(number, f"cannot write into {env.words(kind)}")
 
 
+def known_offset(number: int, reg: Reg, word: str) -> int:
+    """Return how far behind the start of a value or an object a register points.
+
+    Raises Refusal where that is not known. ``word``: what messages call that which must be there.
+    """
+    if reg.val.const is None:
+        raise Refusal(
+            f"R{number} doesn't have constant offset. {word} has to be at the constant offset"
+        )
+    return reg.off + reg.val.smin
+
+
 def symbol(effect: Effect) -> str:
     """Return an operator as the kernel's messages spell it."""
     return _SIGNED_SYMBOLS.get(effect, effect.value)

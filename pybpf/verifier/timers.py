@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pybpf.verifier.env import Env
 from pybpf.verifier.locks import field_of
+from pybpf.verifier.pointers import known_offset
 from pybpf.verifier.program import MapInfo
 from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.state import State
@@ -19,12 +20,8 @@ def check_timer(
     reg = state.frame.regs[number]
     known = reg.map
     assert known is not None
-    if reg.val.const is None:
-        raise Refusal(
-            f"R{number} doesn't have constant offset. {word} has to be at the constant offset"
-        )
+    off = known_offset(number, reg, word)
     at = field_of(env, known, kind, word)
-    off = reg.off + reg.val.smin
     if at != off:
         raise Refusal(f"off {off} doesn't point to 'struct {word}' that is at {at}")
     return known, reg.uid
