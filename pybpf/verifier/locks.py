@@ -14,7 +14,7 @@ from pybpf.verifier.owned import fields_of, forget_shared
 from pybpf.verifier.pointers import known_offset
 from pybpf.verifier.program import MapInfo
 from pybpf.verifier.records import LOCKS as LOCK_FIELDS
-from pybpf.verifier.records import Fields
+from pybpf.verifier.records import Fields, offset_of
 from pybpf.verifier.refusal import Refusal
 from pybpf.verifier.registers import EACCES
 from pybpf.verifier.state import LOCK, RES_LOCK, RES_LOCK_IRQ, Reference, Reg, State
@@ -53,10 +53,10 @@ def check_lock(env: Env, state: State, number: int, *, take: bool, kind: int = L
 def _offset(env: Env, reg: Reg, field: str, word: str) -> int:
     if reg.kind == MAP_VALUE and reg.map is not None:
         return field_of(env, reg.map, field, word)
-    for off, found in fields_of(env, reg).items():
-        if found.kind == field:
-            return off
-    raise Refusal(f"local 'kptr' has no valid {word}")
+    at = offset_of(fields_of(env, reg), field)
+    if at is None:
+        raise Refusal(f"local 'kptr' has no valid {word}")
+    return at
 
 
 def _owner(env: Env, reg: Reg) -> object:
@@ -101,16 +101,17 @@ def is_locked(env: Env, state: State, reg: Reg) -> bool:
 
 def lock_offset(fields: Fields) -> int:
     """Return where the lock is among special members."""
-    return next((off for off, one in fields.items() if one.kind == "spin_lock"), _NO_LOCK)
+    at = offset_of(fields, "spin_lock")
+    return _NO_LOCK if at is None else at
 
 
 def field_of(env: Env, known: MapInfo, kind: str, word: str) -> int:
     """Return where in a map's value its lock or timer is; raises Refusal where there is none."""
     if not known.btf_value:
         raise Refusal(f"map '{known.name}' has to have BTF in order to use {word}")
-    for off, found in known.fields.items():
-        if found.kind == kind:
-            return off
+    at = offset_of(known.fields, kind)
+    if at is not None:
+        return at
     if env.rules.since(6, 2):
         raise Refusal(f"map '{known.name}' has no valid {word}")
     raise Refusal(f"map '{known.name}' doesn't have 'struct {word}'")

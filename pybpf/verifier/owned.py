@@ -59,10 +59,10 @@ def fields_of(env: Env, reg: Reg) -> Fields:
     return NO_FIELDS
 
 
-def field_at(env: Env, reg: Reg, *kinds: str) -> Field | None:
-    """Return the special member of some kind that a register points to the start of."""
+def field_at(env: Env, reg: Reg, kind: str) -> Field | None:
+    """Return the special member of a kind that a register points to the start of."""
     found = fields_of(env, reg).get(reg.off + reg.val.smin)
-    return found if found is not None and found.kind in kinds else None
+    return found if found is not None and found.kind == kind else None
 
 
 def is_object(kind: int) -> bool:

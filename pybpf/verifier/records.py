@@ -83,6 +83,11 @@ _OTHERS = frozenset(
 one of the program's own."""
 
 
+def offset_of(fields: Fields, kind: str) -> int | None:
+    """Return where the first special member of a kind is; None where there is none."""
+    return next((off for off, one in fields.items() if one.kind == kind), None)
+
+
 class _Invalid(Exception):
     """The kernel finds members that do not go together, and looks at none."""
 
