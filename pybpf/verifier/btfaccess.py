@@ -11,7 +11,7 @@ from pybpf.isa.abi import MapType
 from pybpf.verifier.allowed import is_gpl
 from pybpf.verifier.contexts import layout
 from pybpf.verifier.env import Env
-from pybpf.verifier.kerneltypes import Found
+from pybpf.verifier.kerneltypes import Found, says_nothing
 from pybpf.verifier.kinds import (
     ALLOC,
     BASE,
@@ -118,7 +118,7 @@ def access_btf(
             raise prohibit(number, f"is ptr_{name} access {word} memory: off={off}")
     struct = env.types.struct_of(reg)
     if not struct:
-        raise Unmodelled(f"a {name}, of which this kernel's types say nothing")
+        raise says_nothing(name)
     if write:
         check_write(env, struct, off, size)
         return UNKNOWN_REG
@@ -192,7 +192,7 @@ def access_map_struct(
         raise Refusal(f"only read from {name} is supported", errno=EACCES)
     struct = env.types.struct(name)
     if struct is None:
-        raise Unmodelled(f"a {name}, of which this kernel's types say nothing")
+        raise says_nothing(name)
     found = env.types.walk(struct, off, size, env.rules.version)
     if not found.pointer:
         return UNKNOWN_REG

@@ -121,15 +121,9 @@ def set_result(env: Env, state: State, frame: Frame, call: Call) -> None:
 
 def _variable(env: Env, variable: Reg, call: Call) -> Reg:
     """Return a pointer to a processor's copy of a variable of the kernel."""
-    types, flags = env.types, call.proto.ret.flags
-    inner = types.btf.skip(variable.btf)
-    if types.btf.is_aggregate(inner):
-        made = Reg(BTF_ID)
-        types.point(made, inner)
-    else:
-        made = Reg(MEM | RDONLY)
-        made.size = types.btf.size(inner) or 0
-    if TypeFlag.NULL in flags:
+    types = env.types
+    made = types.variable(types.btf.skip(variable.btf))
+    if TypeFlag.NULL in call.proto.ret.flags:
         made.kind |= MAYBE_NULL
         made.id = env.new_id()
     return made

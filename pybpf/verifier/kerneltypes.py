@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pybpf.btf.reader import MODIFIERS, Btf, Kind, Member
-from pybpf.verifier.kinds import PERCPU, RCU, UNTRUSTED, USER
+from pybpf.verifier.kinds import BTF_ID, MEM, PERCPU, RCU, RDONLY, UNTRUSTED, USER
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.state import Reg
 
@@ -51,6 +51,11 @@ def types_of(file: str | None, *, live: bool) -> KernelTypes | None:
     if not live or not Path(kernel_types.LIVE).exists():
         return None
     return KernelTypes(lambda: kernel_types.read(kernel_types.LIVE), kernel_types.symbols)
+
+
+def says_nothing(name: str) -> Unmodelled:
+    """Return why nothing is known of a structure that the kernel's types do not have."""
+    return Unmodelled(f"a {name}, of which this kernel's types say nothing")
 
 
 class Found(NamedTuple):
@@ -133,6 +138,16 @@ class KernelTypes:
         name = self.btf.name(struct)
         reg.extra = name
         reg.btf = 0 if name and self.struct(name) == struct else struct
+
+    def variable(self, number: int) -> Reg:
+        """Return a pointer to a variable of a type: to a structure, or to memory to be read."""
+        if self.btf.is_aggregate(number):
+            made = Reg(BTF_ID)
+            self.point(made, number)
+            return made
+        made = Reg(MEM | RDONLY)
+        made.size = self.btf.size(number) or 0
+        return made
 
     def struct_of(self, reg: Reg) -> int:
         """Return the structure that a register points to, 0 where the kernel has none such."""
@@ -289,5 +304,5 @@ def is_struct(env: Env, reg: Reg, wanted: str, *, strict: bool) -> bool:
     types = env.types
     number = types.struct(wanted)
     if number is None:
-        raise Unmodelled(f"a {wanted}, of which this kernel's types say nothing")
+        raise says_nothing(wanted)
     return types.contains(types.struct_of(reg), off, number, env.rules.version)

@@ -59,10 +59,4 @@ def _loaded(types: KernelTypes, number: int) -> Reg:
         made = Reg(BTF_ID | PERCPU)
         made.extra, made.btf = btf.name(inner), inner
         return made
-    if btf.is_aggregate(inner):
-        made = Reg(BTF_ID)
-        types.point(made, inner)
-        return made
-    made = Reg(MEM | RDONLY)
-    made.size = btf.size(inner) or 0
-    return made
+    return types.variable(inner)
