@@ -31,7 +31,7 @@ from pybpf.verifier.kinds import (
     XDP_SOCK,
 )
 from pybpf.verifier.owned import Local, access_object
-from pybpf.verifier.pointers import before_start, prohibit, shown
+from pybpf.verifier.pointers import before_start, only_privileged, prohibit, shown
 from pybpf.verifier.refusal import Refusal, Unmodelled
 from pybpf.verifier.registers import EACCES, is_trusted
 from pybpf.verifier.state import UNKNOWN_REG, Reg, State
@@ -100,10 +100,10 @@ def access_btf(
     ``off`` holds the pointer's fixed part.
     """
     if isinstance(reg.extra, Local):
-        return access_object(env, state, number, reg, off, size, write=write)
+        return access_object(env, number, reg, off, size, write=write)
     name = reg.extra if isinstance(reg.extra, str) else ""
     if not env.rules.allow_leaks:
-        raise _only_privileged(env, name)
+        raise only_privileged(env, name)
     if env.rules.since(6, 2) and not is_gpl(env.program.subject.licence):
         raise Refusal(f"Cannot access kernel 'struct {name}' from non-GPL compatible program")
     if env.rules.folds_offsets and reg.val.const is not None:
@@ -128,13 +128,6 @@ def access_btf(
     if not found.struct:
         return Reg(MEM | RDONLY | UNTRUSTED)
     return _pointer(env, found, _flags(env, state, reg, struct, found))
-
-
-def _only_privileged(env: Env, name: str) -> Refusal:
-    return Refusal(
-        f"'struct {name}' access is allowed only to CAP_PERFMON and CAP_SYS_ADMIN",
-        errno=1 if env.rules.since(5, 15) else EACCES,
-    )
 
 
 def _pointer(env: Env, found: Found, flags: int) -> Reg:
@@ -185,7 +178,7 @@ def access_map_struct(
     assert reg.map is not None
     name = _MAP_STRUCTS.get(reg.map.type, "bpf_map")
     if not env.rules.allow_leaks:
-        raise _only_privileged(env, name)
+        raise only_privileged(env, name)
     if off < 0:
         raise prohibit(number, f"is {name} invalid negative access: off={off}")
     if write:

@@ -8,8 +8,10 @@ ref_convert_owning_non_owning and invalidate_non_owning_refs in kernel/bpf/verif
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
+from pybpf.btf.reader import Btf
 from pybpf.verifier.env import Env
 from pybpf.verifier.kerneltypes import KernelTypes
 from pybpf.verifier.kinds import (
@@ -24,7 +26,7 @@ from pybpf.verifier.kinds import (
     UNTRUSTED,
 )
 from pybpf.verifier.packet import each_reg
-from pybpf.verifier.pointers import prohibit, shown
+from pybpf.verifier.pointers import only_privileged, prohibit, shown
 from pybpf.verifier.records import Field, Fields
 from pybpf.verifier.references import invalid
 from pybpf.verifier.refusal import Refusal
@@ -32,7 +34,6 @@ from pybpf.verifier.registers import EACCES
 from pybpf.verifier.state import UNKNOWN_REG, Reg, State
 
 NO_FIELDS: Fields = {}
-_EPERM = 1
 
 
 class Local(NamedTuple):
@@ -75,22 +76,16 @@ def in_rcu(env: Env, state: State) -> bool:
     return bool(state.rcu) or state.lock is not None or not env.sleepable
 
 
-def access_object(
-    env: Env, state: State, number: int, reg: Reg, off: int, size: int, *, write: bool
-) -> Reg:
+def access_object(env: Env, number: int, reg: Reg, off: int, size: int, *, write: bool) -> Reg:
     """Check a load or a store of ``size`` bytes at ``off`` of an object; return what it loads.
 
     ``off`` holds the pointer's fixed part.
     """
-    del state
     local = reg.extra
     assert isinstance(local, Local)
     name, kind = local.name, reg.kind
     if not env.rules.allow_leaks:
-        raise Refusal(
-            f"'struct {name}' access is allowed only to CAP_PERFMON and CAP_SYS_ADMIN",
-            errno=_EPERM,
-        )
+        raise only_privileged(env, name)
     if off < 0:
         raise prohibit(number, f"is ptr_{name} invalid negative access: off={off}")
     if reg.val.const != 0:
@@ -109,10 +104,16 @@ def access_object(
     assert types is not None
     if kind & ALLOC and off + size > (types.size(local.number) or 0):
         raise Refusal(f"access beyond struct {name} at off {off} size {size}", errno=EACCES)
-    found = KernelTypes(lambda: types).walk(local.number, off, size, env.rules.version)
+    found = _walked(types).walk(local.number, off, size, env.rules.version)
     if write or kind & ALLOC or not found.struct:
         return UNKNOWN_REG
     return pointer_to(env, found.struct, UNTRUSTED)
+
+
+@lru_cache(maxsize=1)
+def _walked(types: Btf) -> KernelTypes:
+    """Return a program's types as what walks through structures; it keeps what it has read."""
+    return KernelTypes(lambda: types)
 
 
 _WORDS = {

@@ -62,6 +62,14 @@ def read_only(env: Env, number: int, kind: int) -> Refusal:
     return prohibit(number, f"cannot write into {env.words(kind)}")
 
 
+def only_privileged(env: Env, name: str) -> Refusal:
+    """Return the refusal of an access to a structure by who may not see the kernel's memory."""
+    return Refusal(
+        f"'struct {name}' access is allowed only to CAP_PERFMON and CAP_SYS_ADMIN",
+        errno=1 if env.rules.since(5, 15) else EACCES,
+    )
+
+
 def known_offset(number: int, reg: Reg, word: str) -> int:
     """Return how far behind the start of a value or an object a register points.
 
