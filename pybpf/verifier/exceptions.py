@@ -92,14 +92,19 @@ def check_unwound(env: Env, state: State) -> None:
         check_references(env, state, "bpf_throw")
 
 
-def spread_throws(program: Checked) -> set[int]:
-    """Return the subprograms in which something may be thrown, by number."""
-    found = {
-        sub.index
+def _throwing(program: Checked) -> dict[int, int]:
+    """Return the first throw in each subprogram that has one: numbers to slots."""
+    return {
+        sub.index: at
         for sub in program.subprograms
-        for at in program.kfuncs
+        for at in sorted(program.kfuncs, reverse=True)
         if sub.start <= at < sub.end and throws(program, at)
     }
+
+
+def spread_throws(program: Checked) -> set[int]:
+    """Return the subprograms in which something may be thrown, by number."""
+    found = set(_throwing(program))
     before = -1
     while before != len(found):
         before = len(found)
@@ -119,14 +124,9 @@ def check_callbacks(env: Env) -> None:
         for at, index in sub.calls:
             if index and index == program.catching:
                 raise Refusal(f"insn {at} cannot call exception cb directly")
-    if not any(name == "bpf_throw" for name in program.kfuncs.values()):
+    throwing = _throwing(program)
+    if not throwing:
         return
-    throwing = {
-        sub.index: at
-        for sub in program.subprograms
-        for at in sorted(program.kfuncs, reverse=True)
-        if sub.start <= at < sub.end and throws(program, at)
-    }
     called_back = {index for sub in program.subprograms for _, index in sub.takes}
     called_back |= {program.catching} - {0}
     reached: set[int] = set()
