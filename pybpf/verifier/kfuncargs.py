@@ -32,7 +32,7 @@ from pybpf.verifier.kinds import (
     TCP_SOCK,
     TRUSTED,
 )
-from pybpf.verifier.objectargs import check_object_argument
+from pybpf.verifier.objectargs import check_object_argument, check_released
 from pybpf.verifier.pointers import check_ptr_off
 from pybpf.verifier.program import MapInfo
 from pybpf.verifier.protos import TypeFlag
@@ -197,10 +197,7 @@ def _check_buffer(env: Env, state: State, call: KfuncCall, number: int) -> None:
 
 
 def _check_struct(env: Env, call: KfuncCall, number: int, reg: Reg, name: str) -> None:
-    if "release" in call.flags and not reg.ref and env.rules.since(7, 1):
-        raise Refusal(
-            f"release kfunc {call.name} expects referenced PTR_TO_BTF_ID passed to R{number}"
-        )
+    check_released(env, call, number, reg)
     if reg.kind & BASE not in _STRUCTURES and name in _NO_NUMBERS:
         raise Refusal(
             f"{place(env, number)} pointer type STRUCT {name} must point to scalar, or struct with "

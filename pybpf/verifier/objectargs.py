@@ -58,11 +58,16 @@ def check_object_argument(
             check_lock(env, state, number, take="unlock" not in call.name, kind=lock)
 
 
-def _check_trusted(env: Env, call: KfuncCall, number: int, reg: Reg) -> None:
-    if not reg.ref and env.rules.since(7, 1):
+def check_released(env: Env, call: KfuncCall, number: int, reg: Reg) -> None:
+    """Raise Refusal where a function is to give back what nobody holds."""
+    if "release" in call.flags and not reg.ref and env.rules.since(7, 1):
         raise Refusal(
             f"release kfunc {call.name} expects referenced PTR_TO_BTF_ID passed to R{number}"
         )
+
+
+def _check_trusted(env: Env, call: KfuncCall, number: int, reg: Reg) -> None:
+    check_released(env, call, number, reg)
     if not is_trusted(reg):
         raise Refusal(f"R{number} must be referenced or trusted")
 
